@@ -61,7 +61,10 @@ struct pg_conf {
 
 /* Connects at once in the background; copies `conf`. */
 struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_conf *conf);
-/* Calls still open are dropped without their `done`. NULL is fine. */
+/*
+ * Calls still open are dropped without their `done`. Not from inside a
+ * `done`. NULL is fine.
+ */
 void pg_pool_free(struct pg_pool *pool);
 /* Is at least one connection ready? For readiness only. */
 bool pg_pool_ready(const struct pg_pool *pool);
@@ -71,7 +74,7 @@ unsigned pg_pool_load(const struct pg_pool *pool);
 uint64_t pg_pool_lost(const struct pg_pool *pool);
 
 /* Arguments $1, $2, ... in the order added. Starts as {0}. */
-#define PG_ARGS_MAX 40
+#define PG_ARGS_MAX 48
 
 struct pg_args {
 	int n;
@@ -133,6 +136,9 @@ void pg_args_free(struct pg_args *a);
  */
 struct pg_req *pg_call(struct pg_pool *pool, const char *sql,
     const struct pg_args *args, pg_done_fn *done, void *arg);
+/* The same, but takes the values over and leaves `args` empty. */
+struct pg_req *pg_call_move(struct pg_pool *pool, const char *sql,
+    struct pg_args *args, pg_done_fn *done, void *arg);
 /* Another deadline for this call, from now. */
 void pg_deadline(struct pg_req *req, unsigned ms);
 /* Never call `done`. The statement itself may still run. NULL is fine. */
