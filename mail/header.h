@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * header.h - a header section taken apart, and text in its fields.
+ *
+ * Views into the caller's bytes; nothing is copied. Strict: `name:` without
+ * space before the colon, CRLF, no line above 998 bytes, no NUL, no
+ * continuation line of white space alone, no field before the first name.
+ */
+#ifndef MAIL_HEADER_H
+#define MAIL_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/errors.h"
+#include "base/str.h"
+
+#define HEADER_BYTES_MAX (100 * 1024)
+#define HEADER_FIELDS_MAX 1000
+#define HEADER_LINE_MAX 998 /* without CRLF */
+
+struct header_field {
+	struct str name;
+	struct str value; /* after the colon, folds inside, no final CRLF */
+	struct str raw; /* all of it with the final CRLF */
+};
+
+struct header {
+	struct header_field *field;
+	size_t count;
+	bool has_8bit; /* some byte above 127 */
+	bool is_utf8; /* and all of them are valid UTF-8 */
+};
+
+/*
+ * `section` is what stands before the empty line, each field ending in CRLF.
+ * False: `why` is set and `h` is empty. Release with header_free().
+ */
+bool header_parse(struct header *h, struct str section, const char **why);
+void header_free(struct header *h);
+/* The `nth` (0, 1, ..) field of that name in any case; NULL when none. */
+const struct header_field *header_find(const struct header *h,
+    const char *name, size_t nth);
+size_t header_count(const struct header *h, const char *name);
+
+/* Without folds, trimmed; bytes otherwise as they are. */
+void header_unfold(struct buf *out, struct str value);
+/*
+ * For people: unfolded, encoded words in UTF-8, ASCII, Latin-1 and
+ * windows-1252 decoded, adjacent ones joined. The result is valid UTF-8;
+ * control characters and wrong bytes become U+FFFD. Words in other charsets
+ * stay as they are, and `undecoded` (may be NULL) is set.
+ */
+void header_decode(struct buf *out, struct str value, bool *undecoded);
+/* An encoded word at the start of `s`: its length, else 0. */
+size_t header_word_split(struct str s, struct str *charset, char *encoding,
+    struct str *text);
+
+/* Message-ids `<...@...>` in a value, at most `max`; returns how many. */
+size_t header_ids(struct str value, struct str *id, size_t max);
+bool header_id_valid(struct str id);
+/* RFC 5322 date-time. */
+bool header_date_valid(struct str value);
+/* "Sat, 28 Nov 2026 03:42:25 +0000" and a NUL. */
+void header_date_format(char out[40], int64_t us);
+
+bool utf8_valid(struct str s);
+/* Append `s` as valid UTF-8 without controls: wrong bytes become U+FFFD. */
+void utf8_clean(struct buf *out, struct str s);
+/* The next code point, or -1 for a wrong byte (which is skipped). */
+int32_t utf8_next(struct str *s);
+
+#endif
