@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: ISC */
+#include "base/codec.h"
+
+#include <openssl/evp.h>
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+static const char base32_alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
+
+void
+base32_encode(char *out, const void *p, size_t n)
+{
+	const unsigned char *in = p;
+	size_t len = BASE32_LEN(n), i;
+	unsigned acc = 0, bits = (unsigned)(len * 5 - n * 8);
+
+	/* `bits` counts the zero bits that pad the number on the left. */
+	for (i = 0; i < len; i++) {
+		if (bits < 5) {
+			acc = (acc << 8 | *in++) & 0xfff;
+			bits += 8;
+		}
+		bits -= 5;
+		out[i] = base32_alphabet[acc >> bits & 31];
+	}
+	out[len] = '\0';
+}
+
+bool
+base32_decode(void *out, size_t n, const char *s, size_t len)
+{
+	unsigned char *to = out;
+	size_t i;
+	unsigned acc = 0, bits = 0, pad = (unsigned)(len * 5 - n * 8);
+
+	if (len != BASE32_LEN(n))
+		return false;
+	for (i = 0; i < len; i++) {
+		const char *at =
+		    s[i] != '\0' ? strchr(base32_alphabet, s[i]) : NULL;
+
+		if (at == NULL)
+			return false;
+		acc = (acc << 5 | (unsigned)(at - base32_alphabet)) & 0xfff;
+		bits += 5;
+		if (i == 0 && pad != 0) {
+			bits -= pad;
+			if (acc >> bits != 0)
+				return false;
+		}
+		if (bits >= 8) {
+			bits -= 8;
+			*to++ = (unsigned char)(acc >> bits);
+		}
+	}
+	return true;
+}
+
+void
+hex_encode(char *out, const void *p, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char *in = p;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		out[2 * i] = digits[in[i] >> 4];
+		out[2 * i + 1] = digits[in[i] & 15];
+	}
+	out[2 * n] = '\0';
+}
+
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+bool
+hex_decode(void *out, size_t n, const char *s, size_t len)
+{
+	unsigned char *to = out;
+	size_t i;
+
+	if (len != 2 * n)
+		return false;
+	for (i = 0; i < n; i++) {
+		int hi = hex_digit(s[2 * i]), lo = hex_digit(s[2 * i + 1]);
+
+		if (hi < 0 || lo < 0)
+			return false;
+		to[i] = (unsigned char)(hi << 4 | lo);
+	}
+	return true;
+}
+
+void
+base64_encode(char *out, const void *p, size_t n)
+{
+	BUG_ON(n > INT_MAX / 2);
+	(void)EVP_EncodeBlock((unsigned char *)out, p, (int)n);
+}
+
+static bool
+base64_is_clean(const char *s, size_t len, size_t *padding)
+{
+	size_t i, body = len;
+
+	while (body > 0 && len - body < 2 && s[body - 1] == '=')
+		body--;
+	*padding = len - body;
+	for (i = 0; i < body; i++) {
+		char c = s[i];
+
+		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+			(c >= '0' && c <= '9') || c == '+' || c == '/'))
+			return false;
+	}
+	return true;
+}
+
+bool
+base64_decode(void *out, size_t *n, const char *s, size_t len)
+{
+	size_t padding;
+	int got;
+
+	if (len % 4 != 0 || len > INT_MAX / 2 ||
+	    !base64_is_clean(s, len, &padding))
+		return false;
+	if (len == 0) {
+		*n = 0;
+		return true;
+	}
+	got = EVP_DecodeBlock(out, (const unsigned char *)s, (int)len);
+	if (got < 0)
+		return false;
+	*n = (size_t)got - padding;
+	return true;
+}
+
+void
+base64url_encode(char *out, const void *p, size_t n)
+{
+	size_t i;
+
+	base64_encode(out, p, n);
+	for (i = 0; out[i] != '\0'; i++) {
+		if (out[i] == '+')
+			out[i] = '-';
+		else if (out[i] == '/')
+			out[i] = '_';
+		else if (out[i] == '=') {
+			out[i] = '\0';
+			break;
+		}
+	}
+}
+
+bool
+base64url_decode(void *out, size_t *n, const char *s, size_t len)
+{
+	size_t full = (len + 3) / 4 * 4, i;
+	char *copy;
+	bool ok;
+
+	if (len % 4 == 1)
+		return false;
+	copy = xmalloc(full + 1);
+	for (i = 0; i < full; i++) {
+		char c = i < len ? s[i] : '=';
+
+		if (i < len && (c == '+' || c == '/' || c == '='))
+			c = '!';
+		copy[i] = (char)(c == '-' ? '+' : c == '_' ? '/' : c);
+	}
+	ok = base64_decode(out, n, copy, full);
+	free(copy);
+	return ok;
+}
+
+uint32_t
+crc32_ieee(uint32_t crc, const void *p, size_t n)
+{
+	const unsigned char *in = p;
+	size_t i;
+	int bit;
+
+	crc = ~crc;
+	for (i = 0; i < n; i++) {
+		crc ^= in[i];
+		for (bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (0xedb88320U & (0U - (crc & 1)));
+	}
+	return ~crc;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: ISC */
+#include "base/loop.h"
+
+#include <event2/event.h>
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/queue.h"
+#include "base/xalloc.h"
+
+struct deferred {
+	TAILQ_ENTRY(deferred) link;
+	loop_fn *fn;
+	void *arg;
+};
+
+struct loop {
+	struct event_base *base;
+	struct event *wake;
+	TAILQ_HEAD(deferred_list, deferred) todo;
+};
+
+struct loop_timer {
+	struct event *ev;
+	loop_fn *fn;
+	void *arg;
+};
+
+/* Only what was there on entry, so that work which defers itself yields. */
+static void
+on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+	struct deferred *last = TAILQ_LAST(&loop->todo, deferred_list), *d;
+	bool is_last;
+
+	(void)fd;
+	(void)what;
+	while ((d = TAILQ_FIRST(&loop->todo)) != NULL) {
+		is_last = d == last;
+		TAILQ_REMOVE(&loop->todo, d, link);
+		if (d->fn != NULL)
+			d->fn(d->arg);
+		free(d);
+		if (is_last)
+			break;
+	}
+	if (!TAILQ_EMPTY(&loop->todo))
+		event_active(loop->wake, 0, 0);
+}
+
+struct loop *
+loop_new(void)
+{
+	struct loop *loop = xcalloc(1, sizeof(*loop));
+
+	TAILQ_INIT(&loop->todo);
+	loop->base = event_base_new();
+	BUG_ON(loop->base == NULL);
+	loop->wake = event_new(loop->base, -1, 0, on_wake, loop);
+	BUG_ON(loop->wake == NULL);
+	return loop;
+}
+
+void
+loop_free(struct loop *loop)
+{
+	struct deferred *d;
+
+	if (loop == NULL)
+		return;
+	while ((d = TAILQ_FIRST(&loop->todo)) != NULL) {
+		TAILQ_REMOVE(&loop->todo, d, link);
+		free(d);
+	}
+	event_free(loop->wake);
+	event_base_free(loop->base);
+	free(loop);
+}
+
+struct event_base *
+loop_base(struct loop *loop)
+{
+	return loop->base;
+}
+
+void
+loop_run(struct loop *loop)
+{
+	(void)event_base_dispatch(loop->base);
+}
+
+void
+loop_stop(struct loop *loop)
+{
+	(void)event_base_loopbreak(loop->base);
+}
+
+void
+loop_defer(struct loop *loop, loop_fn *fn, void *arg)
+{
+	struct deferred *d = xcalloc(1, sizeof(*d));
+
+	d->fn = fn;
+	d->arg = arg;
+	if (TAILQ_EMPTY(&loop->todo))
+		event_active(loop->wake, 0, 0);
+	TAILQ_INSERT_TAIL(&loop->todo, d, link);
+}
+
+void
+loop_undefer(struct loop *loop, loop_fn *fn, void *arg)
+{
+	struct deferred *d;
+
+	/* Neutralise instead of unlink: on_wake() may hold the last one. */
+	TAILQ_FOREACH(d, &loop->todo, link) {
+		if (d->fn == fn && d->arg == arg)
+			d->fn = NULL;
+	}
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_timer *t = arg;
+
+	(void)fd;
+	(void)what;
+	t->fn(t->arg);
+}
+
+struct loop_timer *
+loop_timer_new(struct loop *loop, loop_fn *fn, void *arg)
+{
+	struct loop_timer *t = xcalloc(1, sizeof(*t));
+
+	t->fn = fn;
+	t->arg = arg;
+	t->ev = evtimer_new(loop->base, on_timer, t);
+	BUG_ON(t->ev == NULL);
+	return t;
+}
+
+void
+loop_timer_free(struct loop_timer *t)
+{
+	if (t == NULL)
+		return;
+	event_free(t->ev);
+	free(t);
+}
+
+void
+loop_timer_set(struct loop_timer *t, uint64_t ms)
+{
+	struct timeval tv = {
+		.tv_sec = (time_t)(ms / 1000),
+		.tv_usec = (suseconds_t)(ms % 1000 * 1000),
+	};
+
+	BUG_ON(event_add(t->ev, &tv) != 0);
+}
+
+void
+loop_timer_stop(struct loop_timer *t)
+{
+	(void)event_del(t->ev);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * loop.h - the one event loop of a process, and work for a clean stack.
+ */
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
+
+#include <stdint.h>
+
+struct event_base;
+struct loop;
+struct loop_timer;
+
+typedef void loop_fn(void *arg);
+
+struct loop *loop_new(void);
+/* Deferred work that has not run is dropped. NULL is fine. */
+void loop_free(struct loop *loop);
+struct event_base *loop_base(struct loop *loop);
+/* Until loop_stop() or nothing is left to wait for. */
+void loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+
+/*
+ * Run `fn` once, later, from the loop and never from inside this call. In
+ * the order given. Cancel with loop_undefer() before `arg` goes away.
+ */
+void loop_defer(struct loop *loop, loop_fn *fn, void *arg);
+void loop_undefer(struct loop *loop, loop_fn *fn, void *arg);
+
+/* A timer that may be set again and again; stopped when made. */
+struct loop_timer *loop_timer_new(struct loop *loop, loop_fn *fn, void *arg);
+void loop_timer_free(struct loop_timer *t);
+/* Fire once in `ms`; a set timer is set anew. */
+void loop_timer_set(struct loop_timer *t, uint64_t ms);
+void loop_timer_stop(struct loop_timer *t);
+
+#endif

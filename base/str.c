@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: ISC */
+#include "base/str.h"
+
+#include "base/xalloc.h"
+
+static char
+lower(char c)
+{
+	return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c;
+}
+
+bool
+str_eq(struct str a, struct str b)
+{
+	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+bool
+str_ieq(struct str a, struct str b)
+{
+	size_t i;
+
+	if (a.n != b.n)
+		return false;
+	for (i = 0; i < a.n; i++) {
+		if (lower(a.p[i]) != lower(b.p[i]))
+			return false;
+	}
+	return true;
+}
+
+bool
+str_starts(struct str s, struct str prefix)
+{
+	return s.n >= prefix.n && str_eq((struct str){ s.p, prefix.n }, prefix);
+}
+
+bool
+str_istarts(struct str s, struct str prefix)
+{
+	return s.n >= prefix.n &&
+	       str_ieq((struct str){ s.p, prefix.n }, prefix);
+}
+
+struct str
+str_trim(struct str s)
+{
+	while (s.n > 0 && (s.p[0] == ' ' || s.p[0] == '\t')) {
+		s.p++;
+		s.n--;
+	}
+	while (s.n > 0 && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+		s.n--;
+	return s;
+}
+
+struct str
+str_split(struct str *s, char sep)
+{
+	const char *at = s->n != 0 ? memchr(s->p, sep, s->n) : NULL;
+	struct str head = *s;
+
+	if (at == NULL) {
+		*s = (struct str){ s->p + s->n, 0 };
+		return head;
+	}
+	head.n = (size_t)(at - s->p);
+	s->p = at + 1;
+	s->n -= head.n + 1;
+	return head;
+}
+
+char *
+str_dup(struct str s)
+{
+	char *copy = xmalloc(s.n + 1);
+
+	if (s.n != 0)
+		memcpy(copy, s.p, s.n);
+	copy[s.n] = '\0';
+	return copy;
+}
+
+void
+str_lower(char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		p[i] = lower(p[i]);
+}
+
+bool
+str_to_u64(struct str s, unsigned long long max, unsigned long long *out)
+{
+	unsigned long long v = 0;
+	size_t i;
+
+	if (s.n == 0)
+		return false;
+	for (i = 0; i < s.n; i++) {
+		unsigned digit = (unsigned)(unsigned char)s.p[i] - '0';
+
+		if (digit > 9 || v > (max - digit) / 10 || digit > max)
+			return false;
+		v = v * 10 + digit;
+	}
+	*out = v;
+	return true;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * str.h - views of bytes owned by somebody else. Not NUL-terminated.
+ */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/codec.h"
+
+struct str {
+	const char *p;
+	size_t n;
+};
+
+/* A view of a string literal. */
+#define str_lit(s) ((struct str){ "" s, sizeof(s) - 1 })
+
+static inline struct str
+str_of(const char *s)
+{
+	return (struct str){ s, s != NULL ? strlen(s) : 0 };
+}
+
+bool str_eq(struct str a, struct str b);
+/* Equal when A-Z count as a-z; other bytes must be the same. */
+bool str_ieq(struct str a, struct str b);
+bool str_starts(struct str s, struct str prefix);
+bool str_istarts(struct str s, struct str prefix);
+/* Without leading and trailing space and tab. */
+struct str str_trim(struct str s);
+/* Cut `s` at the first `sep`: returns the part before, `s` keeps the rest. */
+struct str str_split(struct str *s, char sep);
+/* A NUL-terminated copy; caller frees. */
+char *str_dup(struct str s);
+/* Lower A-Z in place. */
+void str_lower(char *p, size_t n);
+/* All of `s` as an unsigned decimal at most `max`; no sign, no space. */
+bool str_to_u64(struct str s, unsigned long long max, unsigned long long *out);
+
+#endif
