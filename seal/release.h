@@ -19,7 +19,7 @@
 #include "base/uuid.h"
 
 #define SEAL_TAG_LEN 32
-#define SEAL_RELAY_BOX (17 + 32 + 16 + 4 + 8 + 8 + 16 + 2 + 4 + 32 + 48)
+#define SEAL_RELAY_BOX (4 + 13 + 32 + 16 + 4 + 8 + 8 + 16 + 2 + 4 + 32 + 48)
 
 struct seal_release {
 	unsigned char deployment[16];
