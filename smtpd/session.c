@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * session.c - the life of a session, from accept to close.
+ *
+ *	smtpd_accept -> (TLS handshake) -> greet -> dispatch_input ...
+ *	             -> session_leave -> (output gone) -> session_close -> reap
+ *
+ * Reading stays on while an operation runs, so that a hang-up is seen at
+ * once, and is turned off only above INPUT_MAX waiting bytes. One clock runs
+ * only while it is the client's turn, against an absolute deadline that no
+ * trickle of bytes moves.
+ */
+#include "smtpd/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/event.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/uuid.h"
+#include "base/xalloc.h"
+#include "net/ledger.h"
+#include "net/tls.h"
+#include "smtpd/reply.h"
+
+#define INPUT_MAX (64 * 1024)
+#define HANDSHAKE_MS 30000
+#define LINGER_MS 2000
+#define LINGER_BYTES (1024 * 1024)
+
+static void begin(struct smtpd_session *s, evutil_socket_t fd, bool implicit);
+static bool spoke_early(struct smtpd_session *s, evutil_socket_t fd);
+static void use_bufferevent(struct smtpd_session *s, struct bufferevent *bev);
+static void greet(struct smtpd_session *s);
+static void start_clock(struct smtpd_session *s, uint64_t ms);
+static void on_read(struct bufferevent *bev, void *arg);
+static void input_ready(struct smtpd_session *s);
+static void on_write(struct bufferevent *bev, void *arg);
+static void on_event(struct bufferevent *bev, short what, void *arg);
+static void on_handshake(struct smtpd_session *s);
+static void on_clock(void *arg);
+static void swap_to_tls(struct smtpd_session *s);
+static void finish_leaving(struct smtpd_session *s);
+static void reap(void *arg);
+
+void
+smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
+    const struct net_peer *peer, struct net_tls *tls, bool implicit)
+{
+	static const char busy[] = "421 4.7.0 [too_many_errors] Too many "
+				   "connections. Close some, then try "
+				   "again.\r\n";
+	struct smtpd_session *s;
+	int place = -1;
+
+	if (smtpd->drained != NULL || smtpd->count >= smtpd->set.sessions_max ||
+	    (smtpd->ledger != NULL &&
+		!net_ledger_enter(smtpd->ledger, smtpd->worker, peer,
+		    smtpd->set.peer_max, &place))) {
+		if (!implicit)
+			(void)!send(fd, busy, sizeof busy - 1,
+			    MSG_DONTWAIT | MSG_NOSIGNAL);
+		evutil_closesocket(fd);
+		return;
+	}
+	s = xcalloc(1, sizeof *s);
+	s->smtpd = smtpd;
+	s->tls = tls;
+	s->peer = *peer;
+	s->place = place;
+	s->state = ST_CONNECTED;
+	TAILQ_INSERT_TAIL(&smtpd->sessions, s, entry);
+	smtpd->count++;
+	begin(s, fd, implicit);
+}
+
+void
+session_close(struct smtpd_session *s, const char *why)
+{
+	if (s->state == ST_CLOSED)
+		return;
+	s->state = ST_CLOSED;
+	if (s->op != NULL)
+		s->op_cancel(s->op);
+	s->op = NULL;
+	loop_timer_stop(s->clock);
+	loop_timer_stop(s->pause);
+	tx_free(s->tx);
+	s->tx = NULL;
+	if (s->bev != NULL) {
+		bufferevent_disable(s->bev, EV_READ | EV_WRITE);
+		bufferevent_setcb(s->bev, NULL, NULL, NULL, NULL);
+	}
+	log_info("smtpd.close", KV("session", s->id), KV("why", why));
+	loop_defer(s->smtpd->loop, reap, s);
+}
+
+void
+session_leave(struct smtpd_session *s, const char *why)
+{
+	if ((s->state & (ST_LEAVING | ST_CLOSED)) != 0)
+		return;
+	s->state = ST_LEAVING;
+	if (s->op != NULL)
+		s->op_cancel(s->op);
+	session_answered(s);
+	log_debug("smtpd.close", KV("session", s->id), KV("why", why));
+	tx_free(s->tx);
+	s->tx = NULL;
+	bufferevent_enable(
+	    s->bev, (short)(s->eof ? EV_WRITE : EV_READ | EV_WRITE));
+	start_clock(s, LINGER_MS);
+	if (evbuffer_get_length(bufferevent_get_output(s->bev)) == 0)
+		finish_leaving(s);
+}
+
+void
+session_wait(struct smtpd_session *s, const char *what, void *op,
+    void (*cancel)(void *op))
+{
+	BUG_ON(s->waiting != NULL);
+	s->waiting = what;
+	s->op = op;
+	s->op_cancel = cancel;
+	loop_timer_stop(s->clock);
+}
+
+void
+session_answered(struct smtpd_session *s)
+{
+	s->waiting = NULL;
+	s->op = NULL;
+}
+
+void
+session_resume(struct smtpd_session *s)
+{
+	if ((s->state & (ST_CLOSED | ST_LEAVING | ST_CONNECTED)) != 0)
+		return;
+	s->choked = false;
+	if (!s->reading && !s->eof) {
+		s->reading = true;
+		bufferevent_enable(s->bev, EV_READ);
+	}
+	session_turn(s);
+	input_ready(s);
+}
+
+void
+session_turn(struct smtpd_session *s)
+{
+	uint64_t now = clock_mono_ms(), ms = s->smtpd->set.idle_ms;
+
+	if ((s->state & (ST_CLOSED | ST_LEAVING)) != 0 || s->waiting != NULL)
+		return;
+	if (s->tx != NULL && s->tx->deadline_ms < now + ms)
+		ms = s->tx->deadline_ms > now ? s->tx->deadline_ms - now : 0;
+	start_clock(s, ms);
+}
+
+void
+session_pause_reading(struct smtpd_session *s)
+{
+	s->reading = false;
+	bufferevent_disable(s->bev, EV_READ);
+}
+
+void
+session_set_state(struct smtpd_session *s, unsigned state)
+{
+	if ((s->state & (ST_CLOSED | ST_LEAVING)) == 0)
+		s->state = state;
+}
+
+void
+session_reset(struct smtpd_session *s)
+{
+	tx_free(s->tx);
+	s->tx = NULL;
+	if ((s->state & (ST_MAIL | ST_RCPT | ST_DATA)) != 0)
+		session_set_state(s, ST_READY);
+}
+
+void
+session_begin_tls(struct smtpd_session *s)
+{
+	s->upgrading = true;
+	s->waiting = "tls";
+	session_pause_reading(s);
+	start_clock(s, HANDSHAKE_MS);
+}
+
+void
+session_drain(struct smtpd_session *s)
+{
+	if (s->waiting != NULL || (s->state & ST_COMMANDS) == 0)
+		return; /* dispatch_input() or the clock will see to it */
+	reply_line(s, "421 4.3.2 %s is shutting down; connect again later",
+	    s->smtpd->set.hostname);
+	session_leave(s, "shutdown");
+}
+
+void
+session_kill(struct smtpd_session *s)
+{
+	session_close(s, "killed");
+	loop_undefer(s->smtpd->loop, reap, s);
+	reap(s);
+}
+
+static void
+begin(struct smtpd_session *s, evutil_socket_t fd, bool implicit)
+{
+	struct uuid id = uuid_v7_new();
+	struct bufferevent *bev;
+
+	hex_encode(s->id, id.b + 8, 8);
+	s->clock = loop_timer_new(s->smtpd->loop, on_clock, s);
+	s->pause = loop_timer_new(s->smtpd->loop, auth_after_pause, s);
+	log_info(
+	    "smtpd.accept", KV("session", s->id), KV("peer", s->peer.text));
+	if (implicit)
+		bev = net_tls_accept(s->tls, loop_base(s->smtpd->loop), fd);
+	else
+		bev = bufferevent_socket_new(
+		    loop_base(s->smtpd->loop), fd, BEV_OPT_CLOSE_ON_FREE);
+	if (bev == NULL) {
+		session_close(s, "no memory for the connection");
+		return;
+	}
+	use_bufferevent(s, bev);
+	start_clock(s, HANDSHAKE_MS);
+	if (!implicit && !spoke_early(s, fd))
+		greet(s);
+}
+
+/* RFC 5321 3.1: the client waits for the greeting. */
+static bool
+spoke_early(struct smtpd_session *s, evutil_socket_t fd)
+{
+	char first[16];
+	ssize_t n = recv(fd, first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n <= 0)
+		return false;
+	dispatch_early(s, first, (size_t)n);
+	return true;
+}
+
+static void
+use_bufferevent(struct smtpd_session *s, struct bufferevent *bev)
+{
+	s->bev = bev;
+	s->reading = true;
+	bufferevent_setcb(bev, on_read, on_write, on_event, s);
+	bufferevent_enable(bev, EV_READ | EV_WRITE);
+}
+
+static void
+greet(struct smtpd_session *s)
+{
+	session_set_state(s, ST_GREETED);
+	reply_line(
+	    s, "220 %s %s", s->smtpd->set.hostname, s->smtpd->set.banner);
+	session_turn(s);
+}
+
+static void
+start_clock(struct smtpd_session *s, uint64_t ms)
+{
+	loop_timer_set(s->clock, ms);
+}
+
+static void
+on_read(struct bufferevent *bev, void *arg)
+{
+	struct smtpd_session *s = arg;
+	struct evbuffer *in = bufferevent_get_input(bev);
+
+	if ((s->state & ST_LEAVING) != 0) {
+		s->lingered += evbuffer_get_length(in);
+		evbuffer_drain(in, evbuffer_get_length(in));
+		if (s->lingered > LINGER_BYTES)
+			session_close(s, "left");
+		return;
+	}
+	if (s->waiting == NULL && !s->choked && (s->state & ST_CONNECTED) == 0)
+		input_ready(s);
+	if ((s->state & (ST_CLOSED | ST_LEAVING)) == 0 && s->waiting != NULL &&
+	    evbuffer_get_length(in) > INPUT_MAX)
+		session_pause_reading(s);
+}
+
+/* The handshake, a message, or commands? */
+static void
+input_ready(struct smtpd_session *s)
+{
+	if ((s->state & ST_DATA) != 0)
+		data_input(s);
+	else
+		dispatch_input(s);
+}
+
+static void
+on_write(struct bufferevent *bev, void *arg)
+{
+	struct smtpd_session *s = arg;
+
+	if (evbuffer_get_length(bufferevent_get_output(bev)) > 0)
+		return;
+	if (s->upgrading)
+		swap_to_tls(s);
+	else if ((s->state & ST_LEAVING) != 0)
+		finish_leaving(s);
+	else if (s->choked)
+		session_resume(s);
+}
+
+static void
+on_event(struct bufferevent *bev, short what, void *arg)
+{
+	struct smtpd_session *s = arg;
+	char why[160];
+
+	if ((what & BEV_EVENT_CONNECTED) != 0) {
+		on_handshake(s);
+		return;
+	}
+	if ((s->state & ST_CONNECTED) != 0 || s->upgrading) {
+		net_tls_why(bev, why, sizeof why);
+		log_info("smtpd.tls", KV("session", s->id), KV("why", why));
+		session_close(s, "handshake failed");
+	} else if ((s->state & ST_LEAVING) != 0) {
+		session_close(s, "left");
+	} else if ((what & BEV_EVENT_EOF) != 0 &&
+		   (s->waiting != NULL || s->choked)) {
+		s->eof = true; /* half closed: what was asked is answered */
+		s->reading = false;
+	} else {
+		session_close(s, "client went away");
+	}
+}
+
+static void
+on_handshake(struct smtpd_session *s)
+{
+	bool upgraded = s->upgrading;
+
+	s->secure = true;
+	s->upgrading = false;
+	s->waiting = NULL;
+	log_info("smtpd.tls", KV("session", s->id),
+	    KV("version", net_tls_version(s->bev)),
+	    KV("cipher", net_tls_cipher(s->bev)));
+	if (upgraded) /* RFC 3207 4.2: as after the greeting */
+		session_set_state(s, ST_GREETED);
+	else
+		greet(s);
+	session_resume(s);
+}
+
+static void
+on_clock(void *arg)
+{
+	struct smtpd_session *s = arg;
+
+	if ((s->state & ST_LEAVING) != 0)
+		session_close(s, "left");
+	else if ((s->state & ST_CONNECTED) != 0 || s->upgrading)
+		session_close(s, "handshake too slow");
+	else if (s->choked)
+		session_close(s, "client does not read replies");
+	else
+		reply_expel(s, E_REQUEST_TIMEOUT, NULL, "%s",
+		    (s->state & ST_DATA) != 0
+			? "The message did not arrive in time"
+			: "No command came in time");
+}
+
+/* The 220 has left: what the client sends from here on is TLS. */
+static void
+swap_to_tls(struct smtpd_session *s)
+{
+	struct bufferevent *plain = s->bev, *bev;
+
+	if (bufferevent_openssl_get_ssl(plain) != NULL)
+		return; /* swapped before */
+	if (evbuffer_get_length(bufferevent_get_input(plain)) > 0) {
+		session_close(s, "bytes behind STARTTLS");
+		return;
+	}
+	s->bev = NULL;
+	bev = net_tls_upgrade(s->tls, plain);
+	if (bev == NULL) {
+		session_close(s, "no memory for TLS");
+		return;
+	}
+	use_bufferevent(s, bev);
+}
+
+/* All is sent: say so, and give the client a moment to read it. */
+static void
+finish_leaving(struct smtpd_session *s)
+{
+	if (s->secure)
+		net_tls_bye(s->bev);
+	shutdown(bufferevent_getfd(s->bev), SHUT_WR);
+}
+
+static void
+reap(void *arg)
+{
+	struct smtpd_session *s = arg;
+	struct smtpd *smtpd = s->smtpd;
+
+	if (s->bev != NULL)
+		bufferevent_free(s->bev);
+	loop_timer_free(s->clock);
+	loop_timer_free(s->pause);
+	if (smtpd->ledger != NULL)
+		net_ledger_leave(smtpd->ledger, smtpd->worker, s->place);
+	auth_forget(s);
+	TAILQ_REMOVE(&smtpd->sessions, s, entry);
+	smtpd->count--;
+	free(s);
+	if (smtpd->count == 0 && smtpd->drained != NULL)
+		loop_defer(smtpd->loop, smtpd->drained, smtpd->drained_arg);
+}
