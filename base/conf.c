@@ -57,9 +57,14 @@ static const struct program {
 
 /* One reading of one file; confuse has no argument for callbacks. */
 static struct reading {
+	const char *path;
 	struct conf *conf;
 	struct err *err;
-	bool is_seen[NOPTIONS];
+	struct seen {
+		size_t n; /* values so far */
+		char *last;
+		bool is_closed;
+	} seen[NOPTIONS];
 } * now;
 
 static const struct program *
@@ -109,41 +114,64 @@ is_at(const struct option *o, cfg_t *cfg, const char *name)
 				  : strcmp(section, o->section) == 0;
 }
 
+/*
+ * confuse calls for each value of a list and once more at its end, so a call
+ * that brings nothing new ends the list and any later one is a second list.
+ */
+static bool
+is_repeated(size_t i, bool is_list, const char *last, size_t n)
+{
+	struct seen *seen = &now->seen[i];
+	bool is_end = is_list && n == seen->n && seen->last != NULL &&
+		      strcmp(seen->last, last) == 0;
+	bool is_next = is_list && n == seen->n + 1;
+
+	if (seen->n != 0 && (seen->is_closed || !(is_end || is_next)))
+		return true;
+	seen->is_closed = is_end;
+	seen->n = n;
+	free(seen->last);
+	seen->last = xstrdup(last);
+	return false;
+}
+
 static int
 on_value(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const struct option *o = options;
 	unsigned n = cfg_opt_size(opt);
 	struct err why = { 0 };
+	const char *text;
 	size_t i;
 
 	for (i = 0; i < NOPTIONS && !is_at(o, cfg, cfg_opt_name(opt)); i++)
 		o++;
 	BUG_ON(i == NOPTIONS || n == 0);
-	if (o->type == CONF_TYPE_list && n == 1)
+	text = cfg_opt_getnstr(opt, n - 1);
+	if (now->seen[i].n == 0 && o->type == CONF_TYPE_list)
 		conf_parse_clear(o->type, field_of(o, now->conf));
-	if (now->is_seen[i] && (o->type != CONF_TYPE_list || n == 1)) {
+	if (is_repeated(i, o->type == CONF_TYPE_list, text, n)) {
 		cfg_error(cfg, "%s is given twice", o->name);
 		return -1;
 	}
-	now->is_seen[i] = true;
-	if (!conf_parse(o->type, cfg_opt_getnstr(opt, n - 1),
-		field_of(o, now->conf), &why)) {
+	if (!now->seen[i].is_closed &&
+	    !conf_parse(o->type, text, field_of(o, now->conf), &why)) {
 		cfg_error(cfg, "%s: %s", o->name, why.text);
 		return -1;
 	}
 	return 0;
 }
 
-static void PRINTF_LIKE(2, 0) on_error(cfg_t *cfg, const char *fmt, va_list ap)
+PRINTF_LIKE(2, 0)
+static void
+on_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	char text[160];
 
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	if (now->err != NULL && now->err->code == 0)
-		err_set(now->err, EINVAL, "%s:%d: %s",
-		    cfg->filename != NULL ? cfg->filename : "?", cfg->line,
-		    text);
+		err_set(
+		    now->err, EINVAL, "%s:%d: %s", now->path, cfg->line, text);
 }
 
 /*
@@ -207,8 +235,20 @@ describe(const char *section, cfg_opt_t *to)
 	return n;
 }
 
+static void
+clear_if_emptied(cfg_t *cfg, size_t i)
+{
+	const struct option *o = &options[i];
+	cfg_t *sec = o->section != NULL ? cfg_getsec(cfg, o->section) : cfg;
+	cfg_opt_t *opt = sec != NULL ? cfg_getopt(sec, o->name) : NULL;
+
+	if (o->type == CONF_TYPE_list && now->seen[i].n == 0 && opt != NULL &&
+	    (opt->flags & CFGF_MODIFIED))
+		conf_parse_clear(o->type, field_of(o, now->conf));
+}
+
 static bool
-parse_text(const char *path, const char *text)
+parse_text(const char *text)
 {
 	static const cfg_opt_t end = CFG_END();
 	cfg_opt_t top[NOPTIONS + 1], sub[NOPTIONS * 2];
@@ -234,9 +274,10 @@ parse_text(const char *path, const char *text)
 	if (cfg == NULL)
 		return false;
 	(void)cfg_set_error_function(cfg, on_error);
-	free(cfg->filename);
-	cfg->filename = xstrdup(path);
 	rc = cfg_parse_buf(cfg, text);
+	/* An empty list calls nobody. */
+	for (i = 0; i < NOPTIONS; i++)
+		clear_if_emptied(cfg, i);
 	(void)cfg_free(cfg);
 	return rc == CFG_SUCCESS;
 }
@@ -257,7 +298,7 @@ expand_user(char **path, const char *user)
 struct conf *
 conf_load(const char *path, const char *program, struct err *err)
 {
-	struct reading reading = { .err = err };
+	struct reading reading = { .path = path, .err = err };
 	char *text = read_file(path, err);
 	size_t i;
 	bool ok;
@@ -270,8 +311,10 @@ conf_load(const char *path, const char *program, struct err *err)
 	for (i = 0; i < NOPTIONS; i++)
 		BUG_ON(!set_default(&options[i], reading.conf));
 	now = &reading;
-	ok = parse_text(path, text);
+	ok = parse_text(text);
 	now = NULL;
+	for (i = 0; i < NOPTIONS; i++)
+		free(reading.seen[i].last);
 	free(text);
 	if (!ok) {
 		if (err != NULL && err->code == 0)

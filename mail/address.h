@@ -44,8 +44,8 @@ enum address_result address_parse(struct address *out, struct str s);
  * An RFC 5321 path "<...>" at the start of `s`; `used` is how many bytes it
  * takes, brackets included, whatever the result if the end was found, else 0.
  */
-enum address_result address_parse_path(struct address *out, struct str s,
-    size_t *used);
+enum address_result address_parse_path(
+    struct address *out, struct str s, size_t *used);
 /* One sentence for a person. */
 const char *address_result_text(enum address_result r);
 

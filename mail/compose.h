@@ -59,8 +59,8 @@ struct compose_error {
 };
 
 /* Appends the message to `out`. The envelope is to + cc + bcc. */
-bool compose_build(struct buf *out, const struct compose *c,
-    struct compose_error *err);
+bool compose_build(
+    struct buf *out, const struct compose *c, struct compose_error *err);
 /*
  * "Name <a@b>" to its address on the wire (for the envelope); false and
  * `err` (without field) when it is not one.

@@ -31,10 +31,10 @@ struct digest_input {
 	uint64_t send_at, not_after; /* us since 1970, 0 = none */
 };
 
-void digest_compute(unsigned char out[DIGEST_LEN],
-    const struct digest_input *in);
-void digest_format(char out[DIGEST_TEXT_MAX],
-    const unsigned char digest[DIGEST_LEN]);
+void digest_compute(
+    unsigned char out[DIGEST_LEN], const struct digest_input *in);
+void digest_format(
+    char out[DIGEST_TEXT_MAX], const unsigned char digest[DIGEST_LEN]);
 /* "sha256:<64 hex>"; false when it is not. */
 bool digest_parse(unsigned char out[DIGEST_LEN], struct str text);
 

@@ -59,8 +59,8 @@ struct freeze_info {
 struct freeze;
 
 /* `conf` is copied, with what it points to. */
-struct freeze *freeze_new(const struct freeze_conf *conf, freeze_out_fn *out,
-    void *arg);
+struct freeze *freeze_new(
+    const struct freeze_conf *conf, freeze_out_fn *out, void *arg);
 /* NULL is fine. */
 void freeze_free(struct freeze *f);
 

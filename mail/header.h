@@ -41,8 +41,8 @@ struct header {
 bool header_parse(struct header *h, struct str section, const char **why);
 void header_free(struct header *h);
 /* The `nth` (0, 1, ..) field of that name in any case; NULL when none. */
-const struct header_field *header_find(const struct header *h,
-    const char *name, size_t nth);
+const struct header_field *header_find(
+    const struct header *h, const char *name, size_t nth);
 size_t header_count(const struct header *h, const char *name);
 
 /* Without folds, trimmed; bytes otherwise as they are. */
@@ -55,8 +55,8 @@ void header_unfold(struct buf *out, struct str value);
  */
 void header_decode(struct buf *out, struct str value, bool *undecoded);
 /* An encoded word at the start of `s`: its length, else 0. */
-size_t header_word_split(struct str s, struct str *charset, char *encoding,
-    struct str *text);
+size_t header_word_split(
+    struct str s, struct str *charset, char *encoding, struct str *text);
 
 /* Message-ids `<...@...>` in a value, at most `max`; returns how many. */
 size_t header_ids(struct str value, struct str *id, size_t max);

@@ -32,11 +32,11 @@ typedef bool mailbox_fn(void *arg, const struct mailbox *m);
  * `value` is a raw field body. False when it does not parse; `why` says so.
  * Empty lists are refused; a group may be empty ("undisclosed-recipients:;").
  */
-bool mailbox_list_parse(struct str value, mailbox_fn *fn, void *arg,
-    const char **why);
+bool mailbox_list_parse(
+    struct str value, mailbox_fn *fn, void *arg, const char **why);
 /* Exactly one mailbox by the strict rules above. */
-bool mailbox_parse_strict(struct str value, struct mailbox *out,
-    const char **why);
+bool mailbox_parse_strict(
+    struct str value, struct mailbox *out, const char **why);
 /* The display name decoded for people: valid UTF-8, no control characters. */
 void mailbox_name_text(struct buf *out, const struct mailbox *m);
 

@@ -53,7 +53,8 @@ any_passed_dot(const unsigned char *row, size_t n)
 	  loop variant n - i;
 	*/
 	for (size_t i = 0; i < n; i++)
-		if (row[i] == DELIVERY_DOT_SENT || row[i] == DELIVERY_DELIVERED ||
+		if (row[i] == DELIVERY_DOT_SENT ||
+		    row[i] == DELIVERY_DELIVERED ||
 		    row[i] == DELIVERY_UNCERTAIN)
 			return true;
 	return false;
@@ -72,8 +73,8 @@ cancel_unsent(unsigned char *row, size_t n)
 {
 	/*@
 	  loop invariant bounds: 0 <= i <= n;
-	  loop invariant done: \forall integer k; 0 <= k < i ==> !unsent(row[k]);
-	  loop invariant kept: \forall integer k; 0 <= k < i &&
+	  loop invariant done: \forall integer k; 0 <= k < i ==>
+	  !unsent(row[k]); loop invariant kept: \forall integer k; 0 <= k < i &&
 	    !unsent(\at(row[k], Pre)) ==> row[k] == \at(row[k], Pre);
 	  loop invariant rest:
 	    \forall integer k; i <= k < n ==> row[k] == \at(row[k], Pre);

@@ -95,12 +95,12 @@ struct policy_released {
   ensures held_only_when_nothing_passed:
     m->state != \old(m->state) ==> m->state == STATE_HELD &&
       (\forall integer i; 0 <= i < m->row_count ==>
-        !passed_dot(\old(m->row[i])));
+	!passed_dot(\old(m->row[i])));
   ensures operators_word_stays:
     !\old(m->by_policy) ==> m->state == \old(m->state) &&
       m->round == \old(m->round) &&
       (\forall integer i; 0 <= i < m->row_count ==>
-        m->row[i] == \old(m->row[i]));
+	m->row[i] == \old(m->row[i]));
   ensures passed_rows_stay:
     \forall integer i; 0 <= i < m->row_count && passed_dot(\old(m->row[i])) ==>
       m->row[i] == \old(m->row[i]);

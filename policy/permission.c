@@ -67,8 +67,8 @@ has_approvals(const struct policy_held *m)
 		return false;
 	if (m->need_approvals < 2)
 		return true;
-	second = find_approval(
-	    m, first + 1, true, m->approval[first].operator_id);
+	second =
+	    find_approval(m, first + 1, true, m->approval[first].operator_id);
 	return second < m->approval_count;
 }
 

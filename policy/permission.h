@@ -141,7 +141,8 @@ struct policy_decider {
     \result ==> verdict == VERDICT_APPROVE || verdict == VERDICT_REJECT;
 */
 bool policy_may_decide(const struct policy_decider *who,
-    enum policy_state state, enum policy_risk risk, enum policy_verdict verdict);
+    enum policy_state state, enum policy_risk risk,
+    enum policy_verdict verdict);
 
 /* What the last gate knows when the worker asks to send the final dot. */
 struct policy_dot {

@@ -48,9 +48,8 @@ any(const unsigned char *row, size_t n, enum policy_delivery d)
 {
 	/*@
 	  loop invariant bounds: 0 <= i <= n;
-	  loop invariant none_yet: \forall integer k; 0 <= k < i ==> row[k] != d;
-	  loop assigns i;
-	  loop variant n - i;
+	  loop invariant none_yet: \forall integer k; 0 <= k < i ==> row[k] !=
+	  d; loop assigns i; loop variant n - i;
 	*/
 	for (size_t i = 0; i < n; i++)
 		if (row[i] == d)

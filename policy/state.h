@@ -102,8 +102,8 @@ bool policy_edge_allowed(
     from == DELIVERY_SUPPRESSED ==> !\result;
   ensures agent_moves_nothing: actor == ACTOR_AGENT ==> !\result;
 */
-bool policy_step_allowed(
-    enum policy_delivery from, enum policy_delivery to, enum policy_actor actor);
+bool policy_step_allowed(enum policy_delivery from, enum policy_delivery to,
+    enum policy_actor actor);
 
 /*
  * The state of a message from its deliveries, from the first claim on. With

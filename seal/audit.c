@@ -15,8 +15,8 @@ struct seal_audit_block {
 };
 
 void
-seal_audit_row(unsigned char out[SEAL_HASH_LEN],
-    const struct seal_audit_row *row)
+seal_audit_row(
+    unsigned char out[SEAL_HASH_LEN], const struct seal_audit_row *row)
 {
 	struct buf b = { 0 };
 
@@ -40,8 +40,7 @@ seal_audit_begin(const unsigned char prev[32])
 	struct seal_audit_block *b = xcalloc(1, sizeof(*b));
 
 	b->md = EVP_MD_CTX_new();
-	BUG_ON(b->md == NULL ||
-	    !EVP_DigestInit_ex(b->md, EVP_sha256(), NULL));
+	BUG_ON(b->md == NULL || !EVP_DigestInit_ex(b->md, EVP_sha256(), NULL));
 	seal_audit_add(b, prev);
 	return b;
 }
@@ -63,8 +62,8 @@ seal_audit_end(struct seal_audit_block *b, unsigned char out[32])
 
 /* lp("postern.seal.1") u64 block, hash, u64 rows */
 static void
-head_bytes(struct buf *b, uint64_t block, const unsigned char hash[32],
-    uint64_t rows)
+head_bytes(
+    struct buf *b, uint64_t block, const unsigned char hash[32], uint64_t rows)
 {
 	buf_lp(b, "postern.seal.1", 14);
 	buf_u64(b, block);
@@ -98,8 +97,8 @@ seal_audit_verify(struct str signature, const unsigned char pub[32],
 	if (signature.n != SEAL_SIGNATURE_LEN)
 		return false;
 	head_bytes(&b, block, hash, rows);
-	ok = crypto_sign_verify_detached((const unsigned char *)signature.p,
-	    b.p, b.n, pub) == 0;
+	ok = crypto_sign_verify_detached(
+		 (const unsigned char *)signature.p, b.p, b.n, pub) == 0;
 	buf_free(&b);
 	return ok;
 }

@@ -27,8 +27,8 @@ struct seal_audit_row {
 	struct str detail; /* text as stored */
 };
 
-void seal_audit_row(unsigned char out[SEAL_HASH_LEN],
-    const struct seal_audit_row *row);
+void seal_audit_row(
+    unsigned char out[SEAL_HASH_LEN], const struct seal_audit_row *row);
 
 /* Rows in order: begin with the block before (zeros for the first). */
 struct seal_audit_block;

@@ -75,12 +75,11 @@ seal_hour_wipe(struct seal_hour *h)
 }
 
 bool
-seal_hour_open(struct secret *hour, struct str box,
-    const unsigned char pub[32], const struct secret *priv)
+seal_hour_open(struct secret *hour, struct str box, const unsigned char pub[32],
+    const struct secret *priv)
 {
 	secret_wipe(hour);
-	if (box.n != SEAL_HOUR_BOX ||
-	    !seal_box_open(hour->b, box, pub, priv)) {
+	if (box.n != SEAL_HOUR_BOX || !seal_box_open(hour->b, box, pub, priv)) {
 		secret_wipe(hour);
 		return false;
 	}
@@ -89,8 +88,8 @@ seal_hour_open(struct secret *hour, struct str box,
 }
 
 void
-seal_message_key(struct secret *key, const struct secret *hour,
-    const struct seal_id *id)
+seal_message_key(
+    struct secret *key, const struct secret *hour, const struct seal_id *id)
 {
 	struct buf b = { 0 };
 
@@ -177,8 +176,8 @@ segment_pack(struct seal_zstd *z, const unsigned char *p, size_t n)
 	size_t got = 0;
 
 	if (n > 64)
-		got = ZSTD_compressCCtx(z->c, z->out + 1, n - 1, p, n,
-		    ZSTD_LEVEL);
+		got = ZSTD_compressCCtx(
+		    z->c, z->out + 1, n - 1, p, n, ZSTD_LEVEL);
 	if (got > 0 && !ZSTD_isError(got)) {
 		z->out[0] = KIND_ZSTD;
 		return got + 1;
@@ -199,8 +198,8 @@ segment_write(struct seal_body *b, bool last)
 	nonce_make(nonce, b->s.seq++, last);
 	buf_u32(&b->out, (uint32_t)(n + AEAD_TAG));
 	to = buf_reserve(&b->out, n + AEAD_TAG);
-	BUG_ON(crypto_aead_xchacha20poly1305_ietf_encrypt(to, NULL,
-	    b->s.z->out, n, b->s.ad, AD_LEN, NULL, nonce, b->s.key.b) != 0);
+	BUG_ON(crypto_aead_xchacha20poly1305_ietf_encrypt(to, NULL, b->s.z->out,
+		   n, b->s.ad, AD_LEN, NULL, nonce, b->s.key.b) != 0);
 	b->out.n += n + AEAD_TAG;
 	buf_clear(&b->plain);
 	if (++b->in_chunk < SEAL_CHUNK_SEGMENTS && !last)
@@ -280,8 +279,7 @@ segment_unpack(struct seal_open *o, const unsigned char *p, size_t n)
 	if (n == 0 || p[0] != KIND_ZSTD)
 		return false;
 	plain = xmalloc(SEAL_SEGMENT);
-	got = ZSTD_decompressDCtx(o->s.z->d, plain, SEAL_SEGMENT, p + 1,
-	    n - 1);
+	got = ZSTD_decompressDCtx(o->s.z->d, plain, SEAL_SEGMENT, p + 1, n - 1);
 	if (!ZSTD_isError(got)) {
 		o->s.size += got;
 		o->plain(o->arg, plain, got);
@@ -298,13 +296,12 @@ segment_open(struct seal_open *o, const unsigned char *p, size_t n)
 	unsigned char *to = o->s.z->out;
 	bool last = false;
 
-	if (o->ended || n < AEAD_TAG + 1 ||
-	    n > AEAD_TAG + sizeof(o->s.z->out))
+	if (o->ended || n < AEAD_TAG + 1 || n > AEAD_TAG + sizeof(o->s.z->out))
 		return false;
 	for (;; last = true) {
 		nonce_make(nonce, o->s.seq, last);
 		if (crypto_aead_xchacha20poly1305_ietf_decrypt(to, NULL, NULL,
-		    p, n, o->s.ad, AD_LEN, nonce, o->s.key.b) == 0)
+			p, n, o->s.ad, AD_LEN, nonce, o->s.key.b) == 0)
 			break;
 		if (last)
 			return false;
@@ -321,9 +318,9 @@ seal_open_chunk(struct seal_open *o, const void *p, size_t n)
 	size_t len;
 
 	while (n > 0 && !o->failed) {
-		len = n < 4 ? 0 :
-			      (size_t)in[0] << 24 | (size_t)in[1] << 16 |
-			    (size_t)in[2] << 8 | in[3];
+		len = n < 4 ? 0
+			    : (size_t)in[0] << 24 | (size_t)in[1] << 16 |
+				  (size_t)in[2] << 8 | in[3];
 		if (n < 4 || len > n - 4 || !segment_open(o, in + 4, len)) {
 			o->failed = true;
 			break;

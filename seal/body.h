@@ -51,8 +51,8 @@ MUST_CHECK bool seal_hour_open(struct secret *hour, struct str box,
     const unsigned char pub[32], const struct secret *priv);
 
 /* The key of one version of one message. */
-void seal_message_key(struct secret *key, const struct secret *hour,
-    const struct seal_id *id);
+void seal_message_key(
+    struct secret *key, const struct secret *hour, const struct seal_id *id);
 
 /* zstd contexts; one per worker, shared by all its bodies. */
 struct seal_zstd *seal_zstd_new(void);
@@ -62,8 +62,8 @@ void seal_zstd_free(struct seal_zstd *z);
  * Chunk `seq` (0, 1, ...) is ready; `p` is valid during the call. `last` is
  * set on the final one, which every body has, even an empty one.
  */
-typedef void seal_chunk_fn(void *arg, uint32_t seq, const void *p, size_t n,
-    bool last);
+typedef void seal_chunk_fn(
+    void *arg, uint32_t seq, const void *p, size_t n, bool last);
 
 /* `z` is borrowed, `key` and `id` are copied. */
 struct seal_body *seal_body_new(struct seal_zstd *z, const struct secret *key,

@@ -20,9 +20,9 @@
 #define CRC_CHARS 7 /* base32 of 4 bytes */
 
 _Static_assert(SEAL_BOX_EXTRA == crypto_box_SEALBYTES, "box");
-_Static_assert(SEAL_WRAPPED_LEN ==
-	crypto_aead_xchacha20poly1305_ietf_NPUBBYTES + 32 +
-	    crypto_aead_xchacha20poly1305_ietf_ABYTES,
+_Static_assert(
+    SEAL_WRAPPED_LEN == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES + 32 +
+			    crypto_aead_xchacha20poly1305_ietf_ABYTES,
     "wrap");
 
 static const struct {
@@ -203,7 +203,7 @@ seal_wrap(unsigned char out[SEAL_WRAPPED_LEN], const struct secret *kek,
 	wrap_ad(&ad, pub);
 	randombytes_buf(out, 24);
 	BUG_ON(crypto_aead_xchacha20poly1305_ietf_encrypt(out + 24, NULL,
-	    priv->b, 32, ad.p, ad.n, NULL, out, kek->b) != 0);
+		   priv->b, 32, ad.p, ad.n, NULL, out, kek->b) != 0);
 	buf_free(&ad);
 }
 
@@ -221,7 +221,7 @@ seal_unwrap(struct secret *priv, const struct secret *kek,
 		return false;
 	wrap_ad(&ad, pub);
 	ok = crypto_aead_xchacha20poly1305_ietf_decrypt(priv->b, NULL, NULL,
-	    in + 24, 32 + 16, ad.p, ad.n, in, kek->b) == 0;
+		 in + 24, 32 + 16, ad.p, ad.n, in, kek->b) == 0;
 	buf_free(&ad);
 	if (ok) {
 		priv->n = 32;
@@ -234,8 +234,8 @@ seal_unwrap(struct secret *priv, const struct secret *kek,
 }
 
 void
-seal_box(unsigned char *out, const unsigned char pub[32], const void *p,
-    size_t n)
+seal_box(
+    unsigned char *out, const unsigned char pub[32], const void *p, size_t n)
 {
 	BUG_ON(crypto_box_seal(out, p, n, pub) != 0);
 }
@@ -246,6 +246,6 @@ seal_box_open(unsigned char *out, struct str box, const unsigned char pub[32],
 {
 	if (box.n < SEAL_BOX_EXTRA || priv->n != 32)
 		return false;
-	return crypto_box_seal_open(out, (const unsigned char *)box.p, box.n,
-	    pub, priv->b) == 0;
+	return crypto_box_seal_open(
+		   out, (const unsigned char *)box.p, box.n, pub, priv->b) == 0;
 }

@@ -74,8 +74,8 @@ MUST_CHECK bool seal_unwrap(struct secret *priv, const struct secret *kek,
  * Anonymous boxes: hour keys, tenant keys, findings. `out` has room for
  * n + SEAL_BOX_EXTRA bytes.
  */
-void seal_box(unsigned char *out, const unsigned char pub[32], const void *p,
-    size_t n);
+void seal_box(
+    unsigned char *out, const unsigned char pub[32], const void *p, size_t n);
 /* `out` has room for box.n - SEAL_BOX_EXTRA bytes. */
 MUST_CHECK bool seal_box_open(unsigned char *out, struct str box,
     const unsigned char pub[32], const struct secret *priv);

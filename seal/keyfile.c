@@ -74,8 +74,8 @@ mode_check(const struct stat *st, const char *path, enum seal_keyfile type,
 		return false;
 	}
 	if (!types[type].is_public && (st->st_mode & 07)) {
-		err_set(err, EPERM, "%s: others may read it; chmod o= %s",
-		    path, path);
+		err_set(err, EPERM, "%s: others may read it; chmod o= %s", path,
+		    path);
 		return false;
 	}
 	return true;
@@ -88,8 +88,7 @@ line_parse(struct secret *key, struct str text, const char *path,
 {
 	char want[64];
 	struct str word;
-	int n = snprintf(want, sizeof(want), "postern-%s-1",
-	    types[type].name);
+	int n = snprintf(want, sizeof(want), "postern-%s-1", types[type].name);
 
 	BUG_ON(n < 0 || (size_t)n >= sizeof(want));
 	if (text.n > 0 && text.p[text.n - 1] == '\n')
@@ -99,8 +98,7 @@ line_parse(struct secret *key, struct str text, const char *path,
 		err_set(err, EINVAL, "%s: not a file of type %s", path, want);
 		return false;
 	}
-	if (text.n != KEY_CHARS ||
-	    !base32_decode(key->b, 32, text.p, text.n)) {
+	if (text.n != KEY_CHARS || !base32_decode(key->b, 32, text.p, text.n)) {
 		err_set(err, EINVAL, "%s: the key is damaged", path);
 		secret_wipe(key);
 		return false;
@@ -110,8 +108,8 @@ line_parse(struct secret *key, struct str text, const char *path,
 }
 
 bool
-seal_keyfile_load(struct secret *key, const char *path,
-    enum seal_keyfile type, struct err *err)
+seal_keyfile_load(struct secret *key, const char *path, enum seal_keyfile type,
+    struct err *err)
 {
 	char line[LINE_MAX_LEN];
 	struct stat st;
@@ -127,8 +125,8 @@ seal_keyfile_load(struct secret *key, const char *path,
 		do
 			n = read(fd, line, sizeof(line));
 		while (n < 0 && errno == EINTR);
-		ok = n < 0 ? fail(err, path, errno) :
-			     line_parse(key, (struct str){ line, (size_t)n },
+		ok = n < 0 ? fail(err, path, errno)
+			   : line_parse(key, (struct str){ line, (size_t)n },
 				 path, type, err);
 		OPENSSL_cleanse(line, sizeof(line));
 	}
@@ -159,8 +157,8 @@ seal_keyfile_save(const struct secret *key, const char *path,
 
 	BUG_ON(key->n != 32);
 	base32_encode(text, key->b, 32);
-	n = snprintf(line, sizeof(line), "postern-%s-1 %s\n",
-	    types[type].name, text);
+	n = snprintf(
+	    line, sizeof(line), "postern-%s-1 %s\n", types[type].name, text);
 	BUG_ON(n < 0 || (size_t)n >= sizeof(line));
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
@@ -211,8 +209,8 @@ public_half(struct secret *pub, const struct secret *key,
 }
 
 bool
-seal_keyfile_new(const char *path, enum seal_keyfile type,
-    const char *pub_path, struct err *err)
+seal_keyfile_new(const char *path, enum seal_keyfile type, const char *pub_path,
+    struct err *err)
 {
 	enum seal_keyfile pub_type;
 	struct secret key, pub = { 0 };
@@ -220,8 +218,7 @@ seal_keyfile_new(const char *path, enum seal_keyfile type,
 
 	BUG_ON(types[type].is_public);
 	secret_random(&key, 32);
-	BUG_ON(public_half(&pub, &key, type, &pub_type) !=
-	    (pub_path != NULL));
+	BUG_ON(public_half(&pub, &key, type, &pub_type) != (pub_path != NULL));
 	ok = seal_keyfile_save(&key, path, type, err);
 	if (ok && pub_path != NULL) {
 		ok = seal_keyfile_save(&pub, pub_path, pub_type, err);

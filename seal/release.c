@@ -70,7 +70,7 @@ bool
 seal_tag_eq(const unsigned char want[SEAL_TAG_LEN], struct str tag)
 {
 	return tag.n == SEAL_TAG_LEN &&
-	    sodium_memcmp(want, tag.p, SEAL_TAG_LEN) == 0;
+	       sodium_memcmp(want, tag.p, SEAL_TAG_LEN) == 0;
 }
 
 void
@@ -107,9 +107,9 @@ seal_relay_open(struct secret *message_key, struct str box,
 	buf_lp(&want, RELAY_LABEL, 13);
 	head = want.n;
 	fields(&want, r);
-	ok = memcmp(plain, want.p, head) == 0 &&
-	    sodium_memcmp(plain + head + 32, want.p + head,
-		want.n - head) == 0;
+	ok =
+	    memcmp(plain, want.p, head) == 0 &&
+	    sodium_memcmp(plain + head + 32, want.p + head, want.n - head) == 0;
 	buf_free(&want);
 	if (ok)
 		BUG_ON(!secret_set(message_key, plain + head, 32));

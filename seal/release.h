@@ -39,8 +39,8 @@ void seal_tag_approve(unsigned char out[SEAL_TAG_LEN], const struct secret *k,
 void seal_tag_policy(unsigned char out[SEAL_TAG_LEN], const struct secret *k,
     const struct seal_release *r, uint16_t mode, uint32_t mode_epoch);
 /* Compare in constant time; `tag` as it came from the database. */
-MUST_CHECK bool seal_tag_eq(const unsigned char want[SEAL_TAG_LEN],
-    struct str tag);
+MUST_CHECK bool seal_tag_eq(
+    const unsigned char want[SEAL_TAG_LEN], struct str tag);
 
 void seal_relay_box(unsigned char out[SEAL_RELAY_BOX],
     const unsigned char relay_pub[32], const struct secret *message_key,

@@ -63,8 +63,8 @@ struct store_cred {
  * `code` is 0 (cred is the caller's, release with store_cred_free()), or
  * why not: unknown_api_key, store_unavailable. cred is NULL then.
  */
-typedef void store_auth_fn(void *arg, enum err_code code,
-    struct store_cred *cred);
+typedef void store_auth_fn(
+    void *arg, enum err_code code, struct store_cred *cred);
 
 enum store_auth_use {
 	/* SMTP: the proof kept is a handle of ten minutes, renewed by use */
@@ -93,8 +93,8 @@ bool store_cred_alive(const struct store_cred *cred);
  */
 typedef void store_touch_fn(void *arg, enum err_code code);
 struct store_touch;
-struct store_touch *store_cred_touch(struct store_cred *cred,
-    store_touch_fn *done, void *arg);
+struct store_touch *store_cred_touch(
+    struct store_cred *cred, store_touch_fn *done, void *arg);
 void store_touch_cancel(struct store_touch *op);
 
 /*
@@ -118,17 +118,17 @@ struct store_claimed {
 	char smtp_key[STORE_TOKEN_MAX]; /* scope send */
 	int epoch;
 };
-typedef void store_claim_fn(void *arg, enum err_code code,
-    const struct store_claimed *result);
-struct store_claim *store_claim(struct store *st, struct str claim,
-    store_claim_fn *done, void *arg);
+typedef void store_claim_fn(
+    void *arg, enum err_code code, const struct store_claimed *result);
+struct store_claim *store_claim(
+    struct store *st, struct str claim, store_claim_fn *done, void *arg);
 void store_claim_cancel(struct store_claim *op);
 
 /*
  * Write into the audit log, capped per key and hour, that a credential tried
  * what it may not: "sender_mismatch", "foreign_id", "dead_key". No answer.
  */
-void store_denied(const struct store_cred *cred, const char *what,
-    const char *detail);
+void store_denied(
+    const struct store_cred *cred, const char *what, const char *detail);
 
 #endif

@@ -62,8 +62,8 @@ typedef void store_list_fn(void *arg, enum err_code code,
 struct store_op *store_message_list(const struct store_cred *cred,
     const struct store_list *query, store_list_fn *done, void *arg);
 
-typedef void store_message_fn(void *arg, enum err_code code,
-    const struct store_message *m);
+typedef void store_message_fn(
+    void *arg, enum err_code code, const struct store_message *m);
 struct store_op *store_message_get(const struct store_cred *cred,
     const struct uuid *id, store_message_fn *done, void *arg);
 
@@ -89,8 +89,8 @@ struct store_event {
 	int state;
 	const char *detail;
 };
-typedef void store_events_fn(void *arg, enum err_code code,
-    const struct store_event *e, size_t count);
+typedef void store_events_fn(
+    void *arg, enum err_code code, const struct store_event *e, size_t count);
 struct store_op *store_message_events(const struct store_cred *cred,
     const struct uuid *id, store_events_fn *done, void *arg);
 
@@ -100,8 +100,8 @@ struct store_op *store_message_cancel(const struct store_cred *cred,
     const struct uuid *id, store_state_fn *done, void *arg);
 
 /* The mode becomes stricter; `state` in the callback is the mode now. */
-struct store_op *store_mode_lower(const struct store_cred *cred, int mode,
-    store_state_fn *done, void *arg);
+struct store_op *store_mode_lower(
+    const struct store_cred *cred, int mode, store_state_fn *done, void *arg);
 
 /*
  * The frozen bytes, opened with the key that store_token_kek() made from the
@@ -130,10 +130,10 @@ struct store_key {
 	const char *label;
 	int64_t created_at, expires_at, revoked_at, last_used;
 };
-typedef void store_keys_fn(void *arg, enum err_code code,
-    const struct store_key *k, size_t count);
-struct store_op *store_keys(const struct store_cred *cred,
-    store_keys_fn *done, void *arg);
+typedef void store_keys_fn(
+    void *arg, enum err_code code, const struct store_key *k, size_t count);
+struct store_op *store_keys(
+    const struct store_cred *cred, store_keys_fn *done, void *arg);
 struct store_op *store_key_revoke(const struct store_cred *cred, int64_t key,
     store_state_fn *done, void *arg);
 
@@ -144,9 +144,9 @@ struct store_limit {
 	int64_t limit, left;
 	unsigned reset; /* seconds until some of it comes back */
 };
-typedef void store_limits_fn(void *arg, enum err_code code,
-    const struct store_limit *l, size_t count);
-struct store_op *store_limits(const struct store_cred *cred,
-    store_limits_fn *done, void *arg);
+typedef void store_limits_fn(
+    void *arg, enum err_code code, const struct store_limit *l, size_t count);
+struct store_op *store_limits(
+    const struct store_cred *cred, store_limits_fn *done, void *arg);
 
 #endif

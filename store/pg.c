@@ -91,8 +91,7 @@ pg_pool_new(struct loop *loop, const struct pg_conf *conf)
 	pg_conf_defaults(&pool->conf, conf);
 	pool->conf.socket = pool->conninfo[0] =
 	    xstrdup(conf->socket != NULL ? conf->socket : "");
-	pool->conf.database = pool->conninfo[1] =
-	    xstrdup(pool->conf.database);
+	pool->conf.database = pool->conninfo[1] = xstrdup(pool->conf.database);
 	pool->conf.user = pool->conninfo[2] = xstrdup(conf->user);
 	pool->conf.program = pool->conninfo[3] = xstrdup(pool->conf.program);
 	TAILQ_INIT(&pool->waiting);

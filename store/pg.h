@@ -44,8 +44,8 @@ enum pg_err {
  * and NULL unless PG_OK or PG_REJECTED. The first line of a `done` clears the
  * caller's handle: the request is gone when it returns.
  */
-typedef void pg_done_fn(void *arg, enum pg_err err,
-    const struct pg_result *res);
+typedef void pg_done_fn(
+    void *arg, enum pg_err err, const struct pg_result *res);
 
 /* Zero means the default named behind the field. */
 struct pg_conf {
@@ -156,12 +156,9 @@ int pg_get_int(const struct pg_result *res, int row, const char *col);
 double pg_get_double(const struct pg_result *res, int row, const char *col);
 bool pg_get_bool(const struct pg_result *res, int row, const char *col);
 /* NUL-terminated, borrowed from `res`. */
-const char *pg_get_text(const struct pg_result *res, int row,
-    const char *col);
-struct str pg_get_bytes(const struct pg_result *res, int row,
-    const char *col);
-struct uuid pg_get_uuid(const struct pg_result *res, int row,
-    const char *col);
+const char *pg_get_text(const struct pg_result *res, int row, const char *col);
+struct str pg_get_bytes(const struct pg_result *res, int row, const char *col);
+struct uuid pg_get_uuid(const struct pg_result *res, int row, const char *col);
 /* Microseconds since 1970; 0 for null, INT64_MAX for infinity. */
 int64_t pg_get_time(const struct pg_result *res, int row, const char *col);
 
@@ -171,8 +168,8 @@ struct pg_array {
 	int left;
 };
 /* Number of elements. */
-int pg_get_array(struct pg_array *it, const struct pg_result *res, int row,
-    const char *col);
+int pg_get_array(
+    struct pg_array *it, const struct pg_result *res, int row, const char *col);
 bool pg_array_next(struct pg_array *it, struct str *item);
 /* The item of an integer array, of any width. */
 int64_t pg_item_to_i64(struct str item);
@@ -189,8 +186,8 @@ const char *pg_message(const struct pg_result *res);
  */
 struct pg_sync;
 
-MUST_CHECK struct pg_sync *pg_sync_open(const struct pg_conf *conf,
-    struct err *err);
+MUST_CHECK struct pg_sync *pg_sync_open(
+    const struct pg_conf *conf, struct err *err);
 void pg_sync_close(struct pg_sync *s);
 /* The caller frees the result with pg_sync_free(). */
 MUST_CHECK struct pg_result *pg_sync_call(struct pg_sync *s, const char *sql,
@@ -199,7 +196,7 @@ void pg_sync_free(struct pg_result *res);
 /* SQLSTATE of the last failure, "" if it had none. */
 const char *pg_sync_state(const struct pg_sync *s);
 /* Several statements of a migration file, as written, in one go. */
-MUST_CHECK bool pg_sync_script(struct pg_sync *s, const char *sql,
-    struct err *err);
+MUST_CHECK bool pg_sync_script(
+    struct pg_sync *s, const char *sql, struct err *err);
 
 #endif

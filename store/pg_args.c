@@ -149,7 +149,7 @@ static uint32_t
 get_u32(const unsigned char *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 |
-	    (uint32_t)p[2] << 8 | p[3];
+	       (uint32_t)p[2] << 8 | p[3];
 }
 
 static void

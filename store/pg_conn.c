@@ -190,7 +190,7 @@ send_all(struct pg_conn *c, struct pg_req *req)
 	}
 	return PQsendQueryPrepared(c->pq, name, a->n, params.value, a->len,
 		   params.format, 1) == 1 &&
-	    PQpipelineSync(c->pq) == 1;
+	       PQpipelineSync(c->pq) == 1;
 }
 
 void

@@ -174,8 +174,8 @@ pg_get_time(const struct pg_result *res, int row, const char *col)
 }
 
 int
-pg_get_array(struct pg_array *it, const struct pg_result *res, int row,
-    const char *col)
+pg_get_array(
+    struct pg_array *it, const struct pg_result *res, int row, const char *col)
 {
 	enum { HEADER = 12, DIMENSION = 8 };
 	struct str v = value(res, row, col);
@@ -212,8 +212,8 @@ pg_array_next(struct pg_array *it, struct str *item)
 const char *
 pg_sqlstate(const struct pg_result *res)
 {
-	const char *s = res != NULL ?
-	    PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
+	const char *s =
+	    res != NULL ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 
 	return s != NULL ? s : "";
 }
@@ -221,8 +221,9 @@ pg_sqlstate(const struct pg_result *res)
 const char *
 pg_message(const struct pg_result *res)
 {
-	const char *s = res != NULL ?
-	    PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	const char *s = res != NULL
+			    ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY)
+			    : NULL;
 
 	return s != NULL ? s : "";
 }

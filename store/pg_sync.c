@@ -85,8 +85,8 @@ pg_sync_call(struct pg_sync *s, const char *sql, const struct pg_args *args,
 	PGresult *res;
 
 	pg_params_fill(&params, a);
-	res = PQexecParams(s->pq, sql, a->n, a->type, params.value, a->len,
-	    params.format, 1);
+	res = PQexecParams(
+	    s->pq, sql, a->n, a->type, params.value, a->len, params.format, 1);
 	if (accept_result(s, res, err))
 		return res;
 	PQclear(res);

@@ -112,10 +112,16 @@ redis_new(struct loop *loop, const struct redis_conf *conf)
 	r->tick = evtimer_new(r->base, on_tick, r);
 	r->probe = evtimer_new(r->base, on_probe, r);
 	BUG_ON(r->kick == NULL || r->tick == NULL || r->probe == NULL);
-	r->calls = (struct redis_link){ .base = r->base, .conf = &r->conf,
-		.on_ready = on_ready, .on_lost = on_lost, .owner = r };
-	r->messages = (struct redis_link){ .base = r->base, .conf = &r->conf,
-		.on_ready = on_listening, .on_lost = on_deaf, .owner = r };
+	r->calls = (struct redis_link){ .base = r->base,
+		.conf = &r->conf,
+		.on_ready = on_ready,
+		.on_lost = on_lost,
+		.owner = r };
+	r->messages = (struct redis_link){ .base = r->base,
+		.conf = &r->conf,
+		.on_ready = on_listening,
+		.on_lost = on_deaf,
+		.owner = r };
 	if (r->conf.socket[0] != '\0')
 		redis_link_start(&r->calls);
 	return r;
@@ -287,9 +293,8 @@ send_call(struct redis *r, struct redis_req *req, size_t argc,
 		len[i] = argv[i].n;
 	}
 	req->deadline = clock_mono_ms() + timeout_ms;
-	if (!r->calls.connected ||
-	    redisAsyncCommandArgv(r->calls.ac, on_reply, req, (int)argc, arg,
-		len) != REDIS_OK) {
+	if (!r->calls.connected || redisAsyncCommandArgv(r->calls.ac, on_reply,
+				       req, (int)argc, arg, len) != REDIS_OK) {
 		finish(req); /* no callback will come */
 		return;
 	}
@@ -447,8 +452,7 @@ on_listening(struct redis_link *l)
 	struct subscription *s;
 
 	SLIST_FOREACH(s, &r->subscriptions, link)
-		redisAsyncCommand(l->ac, on_message, s, "SUBSCRIBE %s",
-		    s->channel);
+	redisAsyncCommand(l->ac, on_message, s, "SUBSCRIBE %s", s->channel);
 }
 
 static void
@@ -458,8 +462,8 @@ on_deaf(struct redis_link *l)
 }
 
 void
-redis_subscribe(struct redis *r, const char *channel, redis_message_fn *fn,
-    void *arg)
+redis_subscribe(
+    struct redis *r, const char *channel, redis_message_fn *fn, void *arg)
 {
 	struct subscription *s = xcalloc(1, sizeof(*s));
 
@@ -472,7 +476,7 @@ redis_subscribe(struct redis *r, const char *channel, redis_message_fn *fn,
 	if (!r->listening)
 		redis_link_start(&r->messages);
 	else if (r->messages.connected)
-		redisAsyncCommand(r->messages.ac, on_message, s,
-		    "SUBSCRIBE %s", channel);
+		redisAsyncCommand(
+		    r->messages.ac, on_message, s, "SUBSCRIBE %s", channel);
 	r->listening = true;
 }

@@ -33,8 +33,8 @@ struct redis_conf {
 /* Connects in the background. Copies `conf`. */
 struct redis *redis_new(struct loop *loop, const struct redis_conf *conf);
 /* From the configuration: redis.{socket,user,password_file}. */
-MUST_CHECK struct redis *redis_open(struct loop *loop,
-    const struct conf *conf, struct err *err);
+MUST_CHECK struct redis *redis_open(
+    struct loop *loop, const struct conf *conf, struct err *err);
 /* Open calls are dropped without callback. NULL is fine. */
 void redis_free(struct redis *r);
 bool redis_up(const struct redis *r);
@@ -58,9 +58,9 @@ void redis_wake(struct redis *r);
  * Listen to a channel for as long as `r` lives, on a connection of its own,
  * subscribed again after each reconnect. Messages in between are lost.
  */
-typedef void redis_message_fn(void *arg, struct str channel,
-    struct str message);
-void redis_subscribe(struct redis *r, const char *channel,
-    redis_message_fn *fn, void *arg);
+typedef void redis_message_fn(
+    void *arg, struct str channel, struct str message);
+void redis_subscribe(
+    struct redis *r, const char *channel, redis_message_fn *fn, void *arg);
 
 #endif

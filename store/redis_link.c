@@ -122,10 +122,9 @@ open_link(struct redis_link *l)
 	}
 	l->ac = ac;
 	ac->data = l;
-	l->rd = event_new(l->base, ac->c.fd, EV_READ | EV_PERSIST, on_event,
-	    l);
-	l->wr = event_new(l->base, ac->c.fd, EV_WRITE | EV_PERSIST, on_event,
-	    l);
+	l->rd = event_new(l->base, ac->c.fd, EV_READ | EV_PERSIST, on_event, l);
+	l->wr =
+	    event_new(l->base, ac->c.fd, EV_WRITE | EV_PERSIST, on_event, l);
 	BUG_ON(l->rd == NULL || l->wr == NULL);
 	ac->ev.data = l;
 	ac->ev.addRead = add_read;

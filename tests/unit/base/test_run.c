@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: ISC */
+/* loop, pool, log and metrics: what runs while the program does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "base/pool.h"
+#include "base/secret.h"
+
+static struct loop *loop;
+static char order[16];
+
+static void
+on_a(void *arg)
+{
+	(void)arg;
+	(void)strcat(order, "a");
+}
+
+static void
+on_b(void *arg)
+{
+	(void)strcat(order, "b");
+	loop_defer(loop, on_a, arg);
+	loop_undefer(loop, on_a, order);
+}
+
+static void
+on_end(void *arg)
+{
+	(void)arg;
+	loop_stop(loop);
+}
+
+static void
+test_defer(void **state)
+{
+	struct loop_timer *t;
+
+	(void)state;
+	loop = loop_new();
+	order[0] = '\0';
+	t = loop_timer_new(loop, on_end, NULL);
+	loop_defer(loop, on_b, NULL);
+	loop_defer(loop, on_a, order); /* taken back by on_b */
+	loop_defer(loop, on_a, NULL);
+	assert_string_equal(order, ""); /* never inside the call */
+	loop_timer_set(t, 20);
+	loop_run(loop);
+	assert_string_equal(order, "baa");
+	loop_defer(loop, on_a, NULL); /* dropped by loop_free */
+	loop_timer_free(t);
+	loop_free(loop);
+}
+
+static int worked, finished;
+
+static void
+on_work(void *arg)
+{
+	int *n = arg;
+
+	*n *= 2;
+	(void)__atomic_add_fetch(&worked, 1, __ATOMIC_SEQ_CST);
+}
+
+static void
+on_done(void *arg)
+{
+	(void)arg;
+	if (++finished == 3)
+		loop_stop(loop);
+}
+
+static void
+test_pool(void **state)
+{
+	int n[4] = { 1, 2, 3, 4 };
+	struct pool *pool;
+
+	(void)state;
+	loop = loop_new();
+	pool = pool_new(loop, 2, 3);
+	assert_true(pool_submit(pool, on_work, on_done, &n[0]));
+	assert_true(pool_submit(pool, on_work, on_done, &n[1]));
+	assert_true(pool_submit(pool, on_work, on_done, &n[2]));
+	assert_false(pool_submit(pool, on_work, on_done, &n[3])); /* full */
+	assert_int_equal(finished, 0); /* done only from the loop */
+	loop_run(loop);
+	assert_int_equal(finished, 3);
+	assert_int_equal(n[0] + n[1] + n[2], 12);
+	assert_true(pool_submit(pool, on_work, on_done, &n[3]));
+	pool_free(pool); /* with work under way */
+	loop_free(loop);
+}
+
+static void
+test_log(void **state)
+{
+	struct secret s = { 6, "hunter" };
+	char line[1024], *big;
+	int fds[2];
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	log_set_fd(fds[1]);
+	log_init("test", LOG_LEVEL_INFO);
+	log_debug("daemon.start");
+	log_info("smtpd.auth", KV("session", 7), KV("key", &s),
+	    KV("why", "a\"\n\xff\xc3\xa4"), KV("no", (const char *)NULL),
+	    KV("ok", (bool)true), KV("size", (uint64_t)UINT64_MAX));
+	n = read(fds[0], line, sizeof(line) - 1);
+	assert_true(n > 0);
+	line[n] = '\0';
+	assert_non_null(strstr(line, "\"level\":\"info\",\"event\":\"smtpd."
+				     "auth\",\"program\":\"test\""));
+	assert_non_null(strstr(line,
+	    ",\"session\":7,\"key\":\"[redacted]\","
+	    "\"why\":\"a\\\"\\u000a\\\\xff\xc3\xa4\",\"no\":null,\"ok\":true,"
+	    "\"size\":18446744073709551615}\n"));
+	assert_null(strstr(line, "hunter"));
+	big = malloc(5001);
+	assert_non_null(big);
+	memset(big, 'x', 5000);
+	big[5000] = '\0';
+	log_warn("daemon.stop", KV("why", big));
+	n = read(fds[0], line, sizeof(line) - 1);
+	assert_in_range(n, 256, 512);
+	free(big);
+	log_set_fd(-1);
+	assert_int_equal(close(fds[0]) + close(fds[1]), 0);
+}
+
+static void
+test_metrics(void **state)
+{
+	struct buf out = { 0 };
+	int status;
+	pid_t pid;
+
+	(void)state;
+	metrics_init(2);
+	metrics_inc(M_SUBMISSIONS, "rest", "held");
+	metrics_set(M_REDIS_UP, 1, NULL, NULL);
+	metrics_observe(M_SUBMIT_SECONDS, 3000);
+	metrics_observe(M_SUBMIT_SECONDS, 99000000);
+	pid = fork();
+	if (pid == 0) {
+		metrics_use_slot(1);
+		metrics_add(M_SUBMISSIONS, 2, "rest", "held");
+		metrics_set(M_REDIS_UP, 1, NULL, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(metrics_get(M_SUBMISSIONS, "rest", "held"), 3);
+	metrics_render(&out);
+	assert_non_null(strstr(buf_cstr(&out),
+	    "\npostern_submissions_total{door=\"rest\",outcome=\"held\"} 3\n"));
+	assert_non_null(strstr(buf_cstr(&out), "\npostern_redis_up 2\n"));
+	assert_non_null(strstr(buf_cstr(&out),
+	    "\npostern_submit_seconds_bucket{le=\"0.005\"} 1\n"));
+	assert_non_null(strstr(buf_cstr(&out),
+	    "\npostern_submit_seconds_bucket{le=\"+Inf\"} 2\n"
+	    "postern_submit_seconds_sum 99.003\n"
+	    "postern_submit_seconds_count 2\n"));
+	/* A worker that is started again begins with gauges at zero. */
+	metrics_use_slot(1);
+	assert_int_equal(metrics_get(M_REDIS_UP, NULL, NULL), 1);
+	assert_int_equal(metrics_get(M_SUBMISSIONS, "rest", "held"), 3);
+	buf_free(&out);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defer),
+		cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_metrics),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
