@@ -50,11 +50,10 @@ net_peer_group(const struct net_peer *peer, unsigned char group[16])
 }
 
 bool
-net_cidrs_parse(struct net_cidrs *cidrs, const char *text, struct err *err)
+net_cidrs_add(struct net_cidrs *cidrs, const char *text, struct err *err)
 {
 	char copy[1024], *save = NULL, *word;
 
-	memset(cidrs, 0, sizeof *cidrs);
 	if ((size_t)snprintf(copy, sizeof copy, "%s", text) >= sizeof copy) {
 		err_set(err, 0, "list of networks is too long");
 		return false;

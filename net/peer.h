@@ -37,9 +37,11 @@ void net_peer_init(struct net_peer *peer, const struct sockaddr *addr);
 /* What one counter counts: the IPv4 address or the IPv6 /64. */
 void net_peer_group(const struct net_peer *peer, unsigned char group[16]);
 
-/* "10.0.0.0/8, ::1, 192.0.2.7" (spaces or commas between). */
-bool net_cidrs_parse(
-    struct net_cidrs *cidrs, const char *text, struct err *err);
+/*
+ * Add "10.0.0.0/8, ::1, 192.0.2.7" (spaces or commas between) to a set that
+ * started as {0}. False and `err` when a word is no network.
+ */
+bool net_cidrs_add(struct net_cidrs *cidrs, const char *text, struct err *err);
 bool net_cidrs_has(const struct net_cidrs *cidrs, const struct net_peer *peer);
 
 #endif
