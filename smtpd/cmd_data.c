@@ -32,7 +32,7 @@ static bool spoke_before_354(struct smtpd_session *s);
 static void begin_data(struct smtpd_session *s);
 static void begin_submit(struct smtpd_session *s);
 static bool feed_some(struct smtpd_session *s);
-static void check_bytes(struct smtpd_session *s);
+static bool check_bytes(struct smtpd_session *s);
 static void refuse_bytes(struct smtpd_session *s);
 static void end_data(struct smtpd_session *s);
 static void on_room(void *arg);
@@ -131,7 +131,8 @@ feed_some(struct smtpd_session *s)
 	n = piece.iov_len < STEP ? piece.iov_len : STEP;
 	eaten = smtp_data_feed(&s->tx->data, piece.iov_base, n, out, &out_n);
 	evbuffer_drain(in, eaten);
-	check_bytes(s);
+	if (!check_bytes(s))
+		return false;
 	if (!s->tx->swallow && out_n > 0 &&
 	    !submit_feed(s->tx->submit, out, out_n) && !s->tx->data.ended)
 		session_wait(s, "room", NULL, NULL);
@@ -140,8 +141,11 @@ feed_some(struct smtpd_session *s)
 	return true;
 }
 
-/* What can already be told to fail is dropped, but read to its end. */
-static void
+/*
+ * What can already be told to fail is dropped, but read to its end. False
+ * when that end is too far: the session is leaving.
+ */
+static bool
 check_bytes(struct smtpd_session *s)
 {
 	struct smtpd_tx *tx = s->tx;
@@ -152,11 +156,12 @@ check_bytes(struct smtpd_session *s)
 		submit_cancel(tx->submit);
 		tx->submit = NULL;
 	}
-	if (!tx->data.ended && tx->data.size > 2 * max + STEP)
-		reply_expel(s, E_PAYLOAD_TOO_LARGE, NULL,
-		    "The message has more than %" PRIu64
-		    " octets and does not end",
-		    max);
+	if (tx->data.ended || tx->data.size <= 2 * max + STEP)
+		return true;
+	reply_expel(s, E_PAYLOAD_TOO_LARGE, NULL,
+	    "The message has more than %" PRIu64 " octets and does not end",
+	    max);
+	return false;
 }
 
 static void
