@@ -242,6 +242,6 @@ decay(struct place *place, int64_t now_ms)
 	steps = (now_ms - place->blamed_ms) / HALF_LIFE_MS;
 	if (steps <= 0)
 		return;
-	place->blame = steps >= 16 ? 0 : (uint16_t)(place->blame >> steps);
+	place->blame = (uint16_t)(steps >= 16 ? 0 : place->blame >> steps);
 	place->blamed_ms += steps * HALF_LIFE_MS;
 }
