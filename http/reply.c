@@ -2,6 +2,7 @@
 /* reply.c - see reply.h. All replies leave through start_reply(). */
 #include "http/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -55,6 +56,24 @@ add_date(struct evbuffer *out)
 	evbuffer_add_printf(out, "Date: %s\r\n", text);
 }
 
+/* "Not Found" of llhttp's NOT_FOUND. */
+static void
+add_status_line(struct evbuffer *out, int status)
+{
+	char phrase[64];
+	size_t i;
+
+	snprintf(phrase, sizeof(phrase), "%s",
+	    llhttp_status_name((llhttp_status_t)status));
+	for (i = 0; phrase[i] != '\0'; i++) {
+		if (phrase[i] == '_')
+			phrase[i] = ' ';
+		else if (i > 0 && phrase[i - 1] != ' ' && phrase[i] >= 'A')
+			phrase[i] = (char)(phrase[i] | 0x20);
+	}
+	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n", status, phrase);
+}
+
 /* Head of the reply; `length` -1 means chunked, or up to the end. */
 static void
 add_head(struct http_request *req, const char *type, long long length,
@@ -63,8 +82,7 @@ add_head(struct http_request *req, const char *type, long long length,
 	struct evbuffer *out = bufferevent_get_output(req->conn->bev);
 	const char *const *line = req->conn->server->conf.headers;
 
-	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n", req->status,
-	    llhttp_status_name((llhttp_status_t)req->status));
+	add_status_line(out, req->status);
 	add_date(out);
 	evbuffer_add_printf(out, "X-Request-Id: %s\r\n", req->id);
 	evbuffer_add_printf(out, "X-Content-Type-Options: nosniff\r\n");
