@@ -28,6 +28,7 @@ static void on_write(struct bufferevent *bev, void *arg);
 static void on_event(struct bufferevent *bev, short what, void *arg);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 static void on_wake(evutil_socket_t fd, short what, void *arg);
+static void on_hangup(evutil_socket_t fd, short what, void *arg);
 static void on_body(void *arg, const char *p, size_t n);
 
 void
@@ -43,7 +44,10 @@ http_conn_start(struct http_server *server, struct bufferevent *bev,
 	c->tls = server->conf.tls != NULL;
 	c->timer = event_new(server->base, -1, 0, on_timer, c);
 	c->wake = event_new(server->base, -1, 0, on_wake, c);
-	BUG_ON(c->timer == NULL || c->wake == NULL);
+	c->hangup = event_new(
+	    server->base, bufferevent_getfd(bev), EV_CLOSED, on_hangup, c);
+	BUG_ON(c->timer == NULL || c->wake == NULL || c->hangup == NULL);
+	event_add(c->hangup, NULL); /* needs epoll; without, deadlines do */
 	http_parser_init(&c->parser, on_body, c);
 	TAILQ_INSERT_TAIL(&server->conns, c, link);
 	server->conns_n++;
@@ -93,9 +97,11 @@ govern_reading(struct http_conn *c)
 	bool wanted = c->phase != HTTP_PHASE_LAST && n < HTTP_INPUT_MAX;
 	bool enabled = bufferevent_get_enabled(c->bev) & EV_READ;
 
-	if (wanted && !enabled)
+	if (!wanted && c->hung_up && c->phase != HTTP_PHASE_LAST)
+		http_conn_close(c, "eof");
+	else if (wanted && !enabled)
 		bufferevent_enable(c->bev, EV_READ);
-	if (!wanted && enabled)
+	else if (!wanted && enabled)
 		bufferevent_disable(c->bev, EV_READ);
 }
 
@@ -265,6 +271,23 @@ on_event(struct bufferevent *bev, short what, void *arg)
 		http_conn_close(arg, what & BEV_EVENT_EOF ? "eof" : "error");
 }
 
+/*
+ * The client closed its side. While reading is on, the end comes in its
+ * place behind the bytes before it; while it is off, nothing else tells.
+ */
+static void
+on_hangup(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_conn *c = arg;
+
+	(void)fd;
+	(void)what;
+	if (c->phase == HTTP_PHASE_CLOSED)
+		return;
+	c->hung_up = true;
+	govern_reading(c);
+}
+
 static void
 on_body(void *arg, const char *p, size_t n)
 {
@@ -354,6 +377,7 @@ http_conn_free(struct http_conn *c)
 	http_server_forget(c);
 	event_free(c->timer);
 	event_free(c->wake);
+	event_free(c->hangup);
 	bufferevent_free(c->bev);
 	http_parser_free(&c->parser);
 	free(c);

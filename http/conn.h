@@ -59,7 +59,7 @@ struct http_conn {
 	TAILQ_ENTRY(http_conn) link;
 	struct http_server *server;
 	struct bufferevent *bev;
-	struct event *timer, *wake;
+	struct event *timer, *wake, *hangup;
 	struct http_parser parser;
 	struct http_request *req;
 	struct http_stream *stream;
@@ -70,6 +70,7 @@ struct http_conn {
 	bool tls;
 	bool paused; /* the body's consumer is busy */
 	bool end_owed; /* body ended while paused */
+	bool hung_up; /* the client closed; seen while reading is off */
 	uint64_t since_ms; /* start of the phase, moved by pauses */
 	uint64_t paused_ms; /* when the pause began */
 	uint64_t bytes; /* of body in, or of reply out, in this phase */

@@ -94,6 +94,45 @@ http_dispatch_head(struct http_conn *c)
 	conf->authorize(req, req->match.route->principal);
 }
 
+/*
+ * Somebody has to answer, but the request, if there is one, is the handler's:
+ * tell the handler, and answer in its place.
+ */
+static struct http_request *
+stand_in(struct http_conn *c)
+{
+	struct http_request *old = c->req;
+	struct http_request *req = http_request_new(c, false);
+
+	if (old == NULL) {
+		c->requests++;
+	} else {
+		memcpy(req->id, old->id, sizeof(req->id));
+		req->match.route = old->match.route;
+		req->head.method = old->head.method;
+		req->head.http11 = old->head.http11;
+		req->start_ms = old->start_ms;
+		http_request_abandon(old);
+	}
+	req->head.close = true;
+	c->req = req;
+	return req;
+}
+
+/* The body exceeds what is taken. */
+static void
+too_large(struct http_conn *c, size_t max)
+{
+	struct http_request *req = stand_in(c);
+
+	if (max == 0)
+		http_fail(
+		    req, E_PAYLOAD_TOO_LARGE, "this request takes no body");
+	else
+		http_fail(req, E_PAYLOAD_TOO_LARGE,
+		    "the body is larger than %zu bytes", max);
+}
+
 /* Begin to take the body in, or refuse it unseen. */
 static void
 start_body(struct http_conn *c)
@@ -103,10 +142,7 @@ start_body(struct http_conn *c)
 
 	if (req->head.length > 0 &&
 	    (unsigned long long)req->head.length > req->body_max) {
-		http_fail(req, E_PAYLOAD_TOO_LARGE,
-		    req->body_max == 0 ? "this request takes no body"
-				       : "the body is larger than %zu bytes",
-		    req->body_max);
+		too_large(c, req->body_max);
 		return;
 	}
 	http_conn_set_phase(c, HTTP_PHASE_BODY, c->server->conf.body_ms);
@@ -153,8 +189,7 @@ http_dispatch_body(struct http_conn *c, const char *p, size_t n)
 		return; /* already answered */
 	req->size += n;
 	if (req->size > req->body_max) {
-		http_fail(req, E_PAYLOAD_TOO_LARGE,
-		    "the body is larger than %zu bytes", req->body_max);
+		too_large(c, req->body_max);
 	} else if (req->data != NULL) {
 		req->data(req, p, n, false);
 	} else {
@@ -184,31 +219,6 @@ http_dispatch_end(struct http_conn *c)
 	} else {
 		call_handler(c, req->done);
 	}
-}
-
-/*
- * Somebody has to answer, but the request, if there is one, is the handler's:
- * tell the handler, and answer in its place.
- */
-static struct http_request *
-stand_in(struct http_conn *c)
-{
-	struct http_request *old = c->req;
-	struct http_request *req = http_request_new(c, false);
-
-	if (old == NULL) {
-		c->requests++;
-	} else {
-		memcpy(req->id, old->id, sizeof(req->id));
-		req->match.route = old->match.route;
-		req->head.method = old->head.method;
-		req->head.http11 = old->head.http11;
-		req->start_ms = old->start_ms;
-		http_request_abandon(old);
-	}
-	req->head.close = true;
-	c->req = req;
-	return req;
 }
 
 /* The bytes are no request, or no body: say why. */

@@ -34,9 +34,9 @@ http_request_new(struct http_conn *c, bool take_head)
 
 	req->conn = c;
 	req->app = c->server->conf.app;
-	req->event = strcmp(c->server->conf.name, "admin") == 0 ?
-	    "admin.request" :
-	    "api.request";
+	req->event = strcmp(c->server->conf.name, "admin") == 0
+			 ? "admin.request"
+			 : "api.request";
 	req->peer = c->peer;
 	req->tls = c->tls;
 	req->start_ms = clock_mono_ms();

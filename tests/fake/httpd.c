@@ -73,8 +73,8 @@ item(struct http_request *req)
 	const char *q = http_request_query(req, "q");
 
 	http_reply_json(req, 200,
-	    json_pack("{s:s, s:s?}", "id", http_request_param(req, "id"), "q",
-		q));
+	    json_pack(
+		"{s:s, s:s?}", "id", http_request_param(req, "id"), "q", q));
 }
 
 static void
@@ -388,7 +388,8 @@ serve(evutil_socket_t fd)
 int
 main(int argc, char **argv)
 {
-	struct options o = { .conf = { .name = "api", .routes = routes,
+	struct options o = { .conf = { .name = "api",
+				 .routes = routes,
 				 .authorize = authorize } };
 	struct net_tls_keys keys;
 	struct err err = { 0 };
@@ -404,8 +405,8 @@ main(int argc, char **argv)
 	base = event_base_new();
 	net_tls_keys_make(&keys);
 	if (o.cert != NULL) {
-		o.conf.tls = net_tls_server_new(
-		    o.cert, o.key, "test", &keys, &err);
+		o.conf.tls =
+		    net_tls_server_new(o.cert, o.key, "test", &keys, &err);
 		if (o.conf.tls == NULL)
 			return die(err.text);
 	}
