@@ -1,0 +1,462 @@
+# SPDX-License-Identifier: ISC
+"""
+A whole Postern for one test module: private PostgreSQL and Redis on unix
+sockets, keys, certificate, configuration, tenants and inboxes, and the real
+programs on free ports. Nothing waits by sleeping: see Process.wait().
+
+    with postern.Deployment() as d:
+        d.add_tenant("acme", "acme.example")
+        box = d.add_inbox("bot@acme.example")
+        d.start("posternd")
+        ... smtplib to d.smtp_port with box.address, box.smtp_key ...
+
+$POSTERN_BUILD names the build; without it ./build/gcc or ./build is taken.
+"""
+import glob
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import nacl.pwhash
+import psycopg2
+import psycopg2.extras
+
+from . import seals
+from .process import Process, free_port, run_user
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_migrate")
+REDIS_RULES = {
+    "gw": "~rl* &ev:* &revoke &wake +fcall +subscribe +publish +ping",
+    "admin": "&wake &ev:* &revoke +subscribe +publish +ping",
+    "worker": "&wake &ev:* +subscribe +publish +ping",
+    "ctl": "~* &* +@all",
+}
+
+
+def build_dir():
+    for path in (os.environ.get("POSTERN_BUILD"),
+                 os.path.join(TOP, "build", "gcc"),
+                 os.path.join(TOP, "build"), TOP):
+        if path and os.path.exists(os.path.join(path, "posternd")):
+            return path
+    raise RuntimeError("no build found; set POSTERN_BUILD")
+
+
+def wait_until(what, probe, timeout=20, pause=0.01):
+    """Poll a row or a page; for events use Process.wait()."""
+    end = time.monotonic() + timeout
+    while True:
+        value = probe()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError("not in time: %s" % what)
+        time.sleep(pause)
+
+
+class Inbox:
+    """What a claim shows once."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+class Deployment:
+    def __init__(self, workers=1, extra=None, redis=True, keep=False):
+        self.user = run_user()
+        self.workers = workers
+        self.extra = extra or {}  # {"smtp": {"size_max": "1M"}}
+        self.with_redis = redis
+        self.keep = keep or bool(os.environ.get("POSTERN_KEEP"))
+        self.programs = {}
+        self.tenants = {}
+        self.session = None
+        self.closed = False
+        self.dir = tempfile.mkdtemp(
+            prefix="postern-test-%d-" % os.getpid(),
+            dir="/run" if os.geteuid() == 0 else None)
+        os.chmod(self.dir, 0o711)
+        self.hostname = "gate.postern.test"
+        for name in ("smtp", "smtps", "api", "admin"):
+            setattr(self, name + "_port", free_port())
+        # three in a row: posternd, postern-admin, postern-deliver
+        self.metrics_port = free_port()
+        try:
+            self._make_dirs()
+            self._make_certificate()
+            self._make_keys()
+            self._start_postgres()
+            if redis:
+                self.start_redis()
+            self._migrate()
+            self._write_conf()
+            self._first_operator()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    # -- services ----------------------------------------------------------
+
+    def path(self, *parts):
+        return os.path.join(self.dir, *parts)
+
+    def _own(self, path):
+        if self.user is not None:
+            os.chown(path, self.user.pw_uid, self.user.pw_gid)
+
+    def _make_dirs(self):
+        for name in ("pg", "sock", "redis", "keys", "tls", "state", "log"):
+            os.mkdir(self.path(name), 0o711)
+            self._own(self.path(name))
+
+    def _run(self, argv, **kw):
+        done = subprocess.run(argv, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, **kw)
+        if done.returncode != 0:
+            raise RuntimeError("%s: %s" % (
+                " ".join(argv), done.stdout.decode("utf-8", "replace")))
+        return done.stdout.decode("utf-8", "replace")
+
+    def _make_certificate(self):
+        tls = self.path("tls")
+        with open(os.path.join(tls, "ext"), "w") as f:
+            f.write("subjectAltName=DNS:localhost,DNS:%s,IP:127.0.0.1\n"
+                    % self.hostname)
+        ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+              "-nodes"]
+        self._run(["openssl", "req", "-x509", *ec, "-keyout", "ca.key",
+                   "-out", "ca.pem", "-days", "30", "-subj", "/CN=Test CA"],
+                  cwd=tls)
+        self._run(["openssl", "req", *ec, "-keyout", "key.pem", "-out",
+                   "req.pem", "-subj", "/CN=" + self.hostname], cwd=tls)
+        self._run(["openssl", "x509", "-req", "-in", "req.pem", "-CA",
+                   "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days",
+                   "30", "-extfile", "ext", "-out", "cert.pem"], cwd=tls)
+        for name in ("cert.pem", "key.pem", "ca.pem"):
+            self._own(os.path.join(tls, name))
+        self.ca_file = os.path.join(tls, "ca.pem")
+        os.chmod(self.ca_file, 0o644)
+
+    def _make_keys(self):
+        keys = self.path("keys")
+        self.review_pub, self.review_key = seals.pair()
+        self.relay_pub, self.relay_key = seals.pair()
+        for name, kind, data in (
+                ("review.pub", "review-pub", self.review_pub),
+                ("review.key", "review-key", self.review_key),
+                ("relay.pub", "relay-pub", self.relay_pub),
+                ("relay.key", "relay-key", self.relay_key),
+                ("approve.key", "approve-key", os.urandom(32)),
+                ("policy.key", "policy-key", os.urandom(32)),
+                ("gw.secrets.key", "secrets-key", os.urandom(32)),
+                ("admin.secrets.key", "secrets-key", os.urandom(32)),
+                ("worker.secrets.key", "secrets-key", os.urandom(32)),
+                ("seal.key", "audit-key", os.urandom(32))):
+            path = os.path.join(keys, name)
+            seals.key_file(path, kind, data, name.endswith(".pub"))
+            self._own(path)
+        self.deployment = os.urandom(16)
+        path = os.path.join(keys, "deployment.id")
+        with open(path, "w") as f:
+            f.write(self.deployment.hex() + "\n")
+        self._own(path)
+
+    def _start_postgres(self):
+        bins = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
+        as_user = [] if self.user is None else [
+            "setpriv", "--reuid", str(self.user.pw_uid), "--regid",
+            str(self.user.pw_gid), "--clear-groups"]
+        data = self.path("pg", "data")
+        self._run([*as_user, bins + "/initdb", "-D", data, "-U", "postgres",
+                   "-A", "peer", "--locale=C.UTF-8", "-E", "UTF8",
+                   "--no-sync"], cwd="/")
+        with open(data + "/pg_hba.conf", "w") as f:
+            f.write("local all all peer map=postern\n")
+        names = {"root", self.user.pw_name if self.user
+                 else os.environ.get("USER", "nobody")}
+        with open(data + "/pg_ident.conf", "w") as f:
+            for name in sorted(names):
+                for role in ("postgres",) + LOGINS:
+                    f.write("postern %s %s\n" % (name, role))
+        self.pg_argv = [
+            bins + "/postgres", "-D", data, "-k", self.path("sock"), "-h", "",
+            "-c", "max_connections=60", "-c", "shared_buffers=64MB",
+            "-c", "log_min_messages=warning", "-c", "max_wal_size=512MB"]
+        self.start_postgres()
+
+    def start_postgres(self):
+        self.postgres = Process("postgres", self.pg_argv, self.user,
+                                log=self.path("log", "postgres.log"))
+
+        def probe():
+            try:
+                self.connect("postgres", "postgres").close()
+                return True
+            except psycopg2.OperationalError:
+                if not self.postgres.alive():
+                    raise
+                return False
+        wait_until("PostgreSQL", probe, 30)
+
+    def start_redis(self):
+        acl = self.path("redis", "users.acl")
+        self.redis_password = "test-password"
+        with open(acl, "w") as f:
+            f.write("user default on nopass ~* &* +@all\n")
+            for name, rules in REDIS_RULES.items():
+                f.write("user %s on >%s %s\n" % (
+                    name, self.redis_password, rules))
+        self._own(acl)
+        with open(self.path("redis", "password"), "w") as f:
+            f.write(self.redis_password + "\n")
+        os.chmod(f.name, 0o600)
+        self._own(f.name)
+        self.redis_socket = self.path("redis", "redis.sock")
+        self.redis = Process("redis", [
+            "redis-server", "--port", "0", "--unixsocket", self.redis_socket,
+            "--unixsocketperm", "777", "--save", "", "--dir",
+            self.path("redis"), "--aclfile", acl], self.user)
+
+        def probe():
+            try:
+                s = socket.socket(socket.AF_UNIX)
+                s.connect(self.redis_socket)
+                s.sendall(b"PING\r\n")
+                return s.recv(16).startswith(b"+PONG")
+            except OSError:
+                return False
+        wait_until("Redis", probe)
+        with open(os.path.join(TOP, "store", "postern.lua")) as f:
+            self._run(["redis-cli", "-e", "-s", self.redis_socket, "-x",
+                       "FUNCTION", "LOAD", "REPLACE"], stdin=f)
+
+    def _migrate(self):
+        self.sql("CREATE DATABASE postern", database="postgres")
+        psql = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h",
+                self.path("sock"), "-d", "postern"]
+        self._run([*psql, "-U", "postgres", "-f",
+                   os.path.join(TOP, "store", "roles.sql")])
+        for name in sorted(glob.glob(
+                os.path.join(TOP, "store", "migrations", "*.sql"))):
+            self._run([*psql, "-U", "l_migrate", "-1", "-f", name])
+
+    # -- configuration and programs ---------------------------------------
+
+    def _settings(self):
+        keys = self.path("keys")
+        s = {
+            "": {"hostname": self.hostname, "workers": self.workers,
+                 "state_dir": self.path("state")},
+            "store": {"socket": self.path("sock"), "database": "postern"},
+            "redis": {"socket": self.path("redis", "redis.sock"),
+                      "password_file": self.path("redis", "password")},
+            "smtp": {"listen": ["127.0.0.1:%d" % self.smtp_port],
+                     "listen_tls": ["127.0.0.1:%d" % self.smtps_port]},
+            "api": {"listen": ["127.0.0.1:%d" % self.api_port],
+                    "url": "https://127.0.0.1:%d" % self.api_port},
+            "admin": {"listen": ["127.0.0.1:%d" % self.admin_port],
+                      "url": "https://localhost:%d" % self.admin_port},
+            "tls": {"cert_file": self.path("tls", "cert.pem"),
+                    "key_file": self.path("tls", "key.pem")},
+            "keys": {
+                "review_pub_file": keys + "/review.pub",
+                "review_key_file": keys + "/review.key",
+                "relay_pub_file": keys + "/relay.pub",
+                "relay_key_file": keys + "/relay.key",
+                "approve_key_file": keys + "/approve.key",
+                "policy_key_file": keys + "/policy.key",
+                "secrets_key_file": keys + "/%u.secrets.key",
+                "seal_key_file": keys + "/seal.key",
+                "deployment_file": keys + "/deployment.id"},
+            "metrics": {"listen": "127.0.0.1:%d" % self.metrics_port},
+        }
+        for section, values in self.extra.items():
+            s.setdefault(section, {}).update(values)
+        return s
+
+    def _write_conf(self):
+        self.conf = self.path("postern.conf")
+
+        def value(v):
+            if isinstance(v, (list, tuple)):
+                return "{%s}" % ", ".join('"%s"' % x for x in v)
+            return '"%s"' % v
+        with open(self.conf + ".new", "w") as f:
+            for section, values in self._settings().items():
+                indent = "\t" if section else ""
+                if section:
+                    f.write("%s {\n" % section)
+                for name, v in values.items():
+                    f.write("%s%s = %s\n" % (indent, name, value(v)))
+                if section:
+                    f.write("}\n")
+        os.chmod(self.conf + ".new", 0o644)
+        os.rename(self.conf + ".new", self.conf)
+
+    def set_conf(self, section, **values):
+        """Change the file; SIGHUP or a restart makes programs read it."""
+        self.extra.setdefault(section, {}).update(values)
+        self._write_conf()
+
+    def start(self, program, wait="daemon.ready", env=None):
+        argv = [os.path.join(build_dir(), program), "-c", self.conf]
+        p = Process(program, argv, self.user, env,
+                    self.path("log", program + ".jsonl"))
+        self.programs[program] = p
+        if wait:
+            p.wait(wait, timeout=30)
+        return p
+
+    # -- database ----------------------------------------------------------
+
+    def connect(self, user="postgres", database="postern"):
+        c = psycopg2.connect(host=self.path("sock"), user=user,
+                             dbname=database)
+        c.autocommit = True
+        return c
+
+    def sql(self, query, *args, user="postgres", database="postern"):
+        """All rows as dictionaries."""
+        c = self.connect(user, database)
+        try:
+            with c.cursor(
+                    cursor_factory=psycopg2.extras.RealDictCursor) as cur:
+                cur.execute(query, args or None)
+                return cur.fetchall() if cur.description else []
+        finally:
+            c.close()
+
+    def api(self, function, *args, user="l_ctl", ok=(200, 201, 202)):
+        """Call api.FUNCTION; its first row, which must have worked."""
+        rows = self.sql("SELECT * FROM api.%s(%s)" % (
+            function, ",".join(["%s"] * len(args))), *args, user=user)
+        if not rows or rows[0]["status"] not in ok:
+            raise AssertionError("api.%s: %r" % (function, rows))
+        return rows[0]
+
+    def messages(self):
+        return self.sql(
+            "SELECT m.message_id, m.mail_from, m.rcpt, m.size, m.subject, "
+            "s.state, s.round FROM d.message m JOIN d.state s "
+            "USING (message_id, tenant_id) ORDER BY m.message_id")
+
+    def count(self, state=None):
+        return self.sql("SELECT count(*) AS n FROM d.state "
+                        "WHERE %s::int IS NULL OR state = %s",
+                        state, state)[0]["n"]
+
+    # -- people, tenants, inboxes -------------------------------------------
+
+    operator = "alice"
+    operator_password = "correct horse battery staple"
+
+    def _output(self, salt, params, password):
+        p = dict(x.split("=") for x in params.split(","))
+        return nacl.pwhash.argon2id.kdf(
+            32, password.encode(), bytes(salt), opslimit=int(p["t"]),
+            memlimit=int(p["m"]) * 1024)
+
+    def _first_operator(self):
+        self.api("deployment_init_1", os.geteuid(), self.deployment)
+        salt, params = os.urandom(16), "m=19456,t=2"
+        output = self._output(salt, params, self.operator_password)
+        self.api("setup_1", self.operator, salt, params,
+                 hashlib.sha256(output).digest())
+        self.session = self.sign_in()
+
+    def sign_in(self, name=None, password=None, user="l_ctl"):
+        name = name or self.operator
+        row = self.api("operator_salt_1", name, user=user)
+        output = self._output(row["salt"], row["params"],
+                              password or self.operator_password)
+        secret = os.urandom(32)
+        self.api("session_create_1", name, output,
+                 hashlib.sha256(secret).digest(), "test", user=user)
+        return secret
+
+    def add_tenant(self, slug, *domains):
+        public, private = seals.pair()
+        row = self.api("tenant_create_1", self.session, os.geteuid(), slug,
+                       slug.title(), public,
+                       seals.box(self.review_pub, private))
+        self.tenants[slug] = row["tenant_id"]
+        for domain in domains:
+            self.add_domain(slug, domain)
+        return row["tenant_id"]
+
+    def add_domain(self, slug, domain, verify=True):
+        self.api("domain_add_1", self.session, os.geteuid(),
+                 self.tenants[slug], domain, seals.base32(os.urandom(16)))
+        if verify:
+            self.api("domain_verify_1", self.session, os.geteuid(), domain,
+                     "force")
+
+    def add_inbox(self, address, tenant=None, claim=True):
+        tenant = self.tenants[tenant] if tenant else \
+            next(iter(self.tenants.values()))
+        code = os.urandom(16)
+        row = self.api("inbox_create_1", self.session, os.geteuid(), tenant,
+                       address, "default", "", hashlib.sha256(code).digest())
+        box = Inbox(address=address, tenant_id=tenant, claim=code,
+                    inbox_id=row["inbox_id"])
+        return self.claim(box) if claim else box
+
+    def claim(self, box):
+        """As an agent would: the two keys exist only here."""
+        full, send = os.urandom(32), os.urandom(32)
+        public, private = seals.pair()
+        row = self.api(
+            "claim_1", box.claim,
+            hashlib.sha256(seals.auth_of(full)).digest(),
+            hashlib.sha256(seals.auth_of(send)).digest(), public,
+            seals.wrap(seals.kdf(full, 2, "pst.kek1"), public, private),
+            user="l_gateway")
+        box.key = seals.token(row["tenant_id"], row["full_key"], full)
+        box.smtp_key = seals.token(row["tenant_id"], row["send_key"], send)
+        box.full_key_id, box.send_key_id = row["full_key"], row["send_key"]
+        box.public, box.private = public, private
+        return box
+
+    def revoke(self, box, key_id=None):
+        self.api("key_kill_1", self.session, os.geteuid(), box.tenant_id,
+                 key_id or box.send_key_id)
+
+    def set_mode(self, box, mode, reason="test"):
+        """Straight into the table, past the operators' functions."""
+        self.sql("UPDATE d.inbox SET mode = %s, mode_epoch = mode_epoch + 1 "
+                 "WHERE tenant_id = %s AND inbox_id = %s",
+                 mode, box.tenant_id, box.inbox_id)
+
+    # -- end ---------------------------------------------------------------
+
+    def close(self):
+        if self.closed:
+            return
+        self.closed = True
+        for p in self.programs.values():
+            try:
+                p.stop(timeout=20)
+            except AssertionError:
+                pass
+        for name in ("redis", "postgres"):
+            p = getattr(self, name, None)
+            if p is not None and p.alive():
+                p.stop(signal.SIGQUIT if name == "postgres"
+                       else signal.SIGTERM, timeout=20)
+        if self.keep:
+            print("kept", self.dir)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: ISC
+"""Programs under test: started, watched by their log events, stopped by pid."""
+import json
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+
+def free_port():
+    """A port nobody listens on now."""
+    s = socket.socket()
+    s.bind(("127.0.0.1", 0))
+    port = s.getsockname()[1]
+    s.close()
+    return port
+
+
+def run_user():
+    """Who services run as: never root (PostgreSQL and posternd refuse)."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            pass
+    raise RuntimeError("no user to run services as")
+
+
+def become(user):
+    """A preexec function: that user, and gone when the test dies."""
+    def enter():
+        import ctypes
+        os.setsid()
+        if user is not None:
+            os.setgroups([])
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    return enter
+
+
+class Process:
+    """One running program. Its stderr is read line by line and kept."""
+
+    def __init__(self, name, argv, user=None, env=None, log=None):
+        self.name = name
+        self.events = []
+        self.lines = []
+        self.changed = threading.Condition()
+        self.log = open(log, "ab") if log else None
+        self.proc = subprocess.Popen(
+            argv, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, preexec_fn=become(user),
+            env={**os.environ, **(env or {})})
+        self.pid = self.proc.pid
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for raw in self.proc.stderr:
+            if self.log:
+                self.log.write(raw)
+                self.log.flush()
+            line = raw.decode("utf-8", "replace").rstrip("\n")
+            with self.changed:
+                self.lines.append(line)
+                try:
+                    self.events.append(json.loads(line))
+                except ValueError:
+                    pass
+                self.changed.notify_all()
+        with self.changed:
+            self.lines.append(None)
+            self.changed.notify_all()
+
+    def mark(self):
+        """Where the log is now, for wait(since=...)."""
+        with self.changed:
+            return len(self.events)
+
+    def wait(self, event, since=0, timeout=20, **fields):
+        """The first such event; fails when the program ends before it."""
+        end = time.monotonic() + timeout
+        at = since
+        with self.changed:
+            while True:
+                while at < len(self.events):
+                    e = self.events[at]
+                    at += 1
+                    if e.get("event") == event and all(
+                            e.get(k) == v for k, v in fields.items()):
+                        return e
+                gone = bool(self.lines) and self.lines[-1] is None
+                left = end - time.monotonic()
+                if gone or left <= 0:
+                    raise AssertionError("%s: no %s %r%s; last lines:\n%s" % (
+                        self.name, event, fields,
+                        " before it ended" if gone else " in time",
+                        "\n".join(str(x) for x in self.lines[-15:])))
+                self.changed.wait(left)
+
+    def alive(self):
+        return self.proc.poll() is None
+
+    def signal(self, signo):
+        os.kill(self.pid, signo)
+
+    def stop(self, signo=signal.SIGTERM, timeout=70):
+        """Ask to stop; the exit code. Killed when it does not listen."""
+        if self.alive():
+            self.signal(signo)
+        try:
+            code = self.proc.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError("%s did not stop" % self.name)
+        self.reader.join(5)
+        if self.log:
+            self.log.close()
+        return code
+
+    def kill(self):
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+        self.proc.wait(20)
