@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view.h - every page as a pure function of a struct
+ *
+ * A view appends one whole HTML document to `out` and knows nothing of
+ * sessions, sockets or SQL. All strings are borrowed, NULL is empty, and every
+ * one is hostile: the HTML writer escapes them. Times are microseconds since
+ * 1970; `now_us` of the shell is the database's clock.
+ */
+#ifndef ADMIN_VIEW_H
+#define ADMIN_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+enum view_nav {
+	VIEW_NAV_NONE,
+	VIEW_NAV_QUEUE,
+	VIEW_NAV_HISTORY,
+	VIEW_NAV_INBOXES,
+	VIEW_NAV_PAUSE,
+	VIEW_NAV_ACCOUNT,
+};
+
+enum view_risk { VIEW_RISK_LOW, VIEW_RISK_MEDIUM, VIEW_RISK_HIGH };
+
+/* A decision that can still be taken back. */
+struct view_undo {
+	const char *id; /* msg_... */
+	const char *label; /* subject or recipient */
+	int round;
+	int left_s, window_s;
+};
+
+/* A pause in force. */
+struct view_pause {
+	const char *level; /* "global", "tenant" or "inbox" */
+	const char *name; /* tenant slug or inbox address, NULL for all */
+	const char *reason;
+	const char *by;
+	int64_t since_us;
+};
+
+/* What every signed-in page carries around its content. */
+struct view_shell {
+	const char *title;
+	enum view_nav nav;
+	const char *operator_name; /* NULL: nobody is signed in */
+	const char *csrf;
+	int64_t now_us;
+	int held; /* capped count; > 1000 prints "1,000+" */
+	const char *notice; /* one line said once, e.g. "Rejected." */
+	const char *refusal; /* like notice, but something was not done */
+	const struct view_undo *undo; /* NULL: nothing to take back */
+	const struct view_pause *pauses;
+	size_t pause_count;
+	const char *wide_id; /* NULL: normal page; else body id for app.js */
+};
+
+void view_shell_start(struct buf *out, const struct view_shell *shell);
+void view_shell_end(struct buf *out, const struct view_shell *shell);
+
+/* Shared small parts (view_part.c). */
+void view_part_age(struct buf *out, int64_t now_us, int64_t at_us);
+void view_part_left(struct buf *out, int64_t now_us, int64_t until_us);
+void view_part_time(struct buf *out, int64_t at_us);
+void view_part_size(struct buf *out, int64_t bytes);
+void view_part_risk(struct buf *out, enum view_risk risk);
+void view_part_state(struct buf *out, const char *state);
+void view_part_count(struct buf *out, int64_t n, int64_t cap);
+void view_part_csrf(struct buf *out, const struct view_shell *shell);
+void view_part_address(struct buf *out, const char *address);
+const char *view_state_label(const char *state);
+const char *view_mode_label(int mode);
+const char *view_category_label(const char *category);
+
+/* Sign-in and first run. */
+struct view_login {
+	const char *name;
+	const char *error;
+	const char *return_to; /* local path, already checked */
+};
+
+struct view_setup {
+	const char *token;
+	const char *name;
+	const char *error;
+	bool closed; /* an operator exists already */
+};
+
+void view_login(struct buf *out, const struct view_login *login);
+void view_setup(struct buf *out, const struct view_setup *setup);
+
+/* A page with one heading and one sentence; `code` is the HTTP status. */
+struct view_problem {
+	int code;
+	const char *heading;
+	const char *text;
+	const char *request_id;
+	const char *link, *link_label;
+	const char *return_to; /* set: show a retry form */
+};
+
+void view_problem(struct buf *out, const struct view_shell *shell,
+    const struct view_problem *problem);
+
+/* Queue. */
+struct view_queue_row {
+	const char *id;
+	const char *inbox;
+	const char *to; /* first actual recipient */
+	int more; /* further actual recipients */
+	int hidden; /* of all, in no header */
+	const char *subject;
+	enum view_risk risk;
+	const char *reasons; /* why it is held, in words */
+	int64_t at_us, expires_us, size;
+	int files; /* -1: not known */
+	int version, round;
+	bool test, returned; /* came back from an approval */
+	const char *expected; /* first seen version for bulk, unused */
+	/* Collapsed inbox: the row stands for `count` messages. */
+	int64_t count;
+	bool paused;
+};
+
+struct view_queue {
+	const struct view_queue_row *rows;
+	size_t row_count;
+	const char *tenant; /* filter; NULL: all of the operator's */
+	const char *inbox; /* filter; NULL: all */
+	const char *sort; /* "risk", "age" or "expiry" */
+	const char *next; /* page token; NULL: last page */
+	bool first; /* no page before this one */
+	int64_t oldest_us;
+	int high, medium, low; /* capped counts */
+	int decided_today;
+	int gated_inboxes;
+	int64_t last_decision_us;
+};
+
+void view_queue(struct buf *out, const struct view_shell *shell,
+    const struct view_queue *queue);
+
+/* Message. */
+enum view_tab { VIEW_TAB_TEXT, VIEW_TAB_HEADERS, VIEW_TAB_RAW };
+
+enum view_rcpt_kind {
+	VIEW_RCPT_TO,
+	VIEW_RCPT_CC,
+	VIEW_RCPT_BCC, /* in no header */
+	VIEW_RCPT_OVERSIGHT, /* the copy for the inbox's overseer */
+};
+
+struct view_rcpt {
+	const char *address; /* as on the wire */
+	const char *unicode; /* U-label form if it differs, else NULL */
+	const char *name; /* display name in the header */
+	enum view_rcpt_kind kind;
+	bool external; /* another domain than the inbox's */
+	const char *state; /* delivery label, NULL before release */
+	const char *reply; /* peer's words, untrusted */
+	int attempts;
+	int64_t next_us;
+};
+
+struct view_header {
+	const char *name;
+	const char *value; /* decoded */
+	bool differs; /* raw form is not what is shown */
+};
+
+struct view_part {
+	const char *label; /* "Text", "HTML source" */
+	const char *type; /* declared content type */
+	const char *text;
+	size_t text_n;
+	bool cut; /* more follows than is shown */
+	const char *problem; /* why it could not be decoded */
+	bool code; /* set in mono, e.g. HTML source */
+};
+
+struct view_file {
+	int index;
+	const char *name;
+	const char *type; /* declared */
+	const char *sniffed; /* by its first bytes */
+	bool mismatch;
+	int64_t size;
+	const char *sha256; /* 64 hex */
+};
+
+struct view_event {
+	int64_t at_us;
+	const char *what; /* in words */
+	const char *who;
+	const char *detail; /* untrusted */
+};
+
+struct view_reason {
+	const char *text;
+	int weight; /* 0 info, 1 medium, 2 high */
+};
+
+struct view_message {
+	const char *id, *inbox, *tenant, *subject, *state;
+	enum view_risk risk;
+	int version, round;
+	const char *digest; /* sha256:... */
+	const char *from; /* From header, decoded */
+	const char *mail_from;
+	const char *reply_to; /* set only if it differs from From */
+	int64_t at_us, expires_us, size, date_us;
+	const struct view_reason *reasons;
+	size_t reason_count;
+	const struct view_rcpt *rcpts;
+	size_t rcpt_count;
+	const char *const *ghosts; /* in To or Cc, but will not receive */
+	size_t ghost_count;
+	enum view_tab tab;
+	const struct view_header *headers;
+	size_t header_count;
+	const struct view_part *parts;
+	size_t part_count;
+	const struct view_file *files;
+	size_t file_count;
+	const char *raw;
+	size_t raw_n;
+	bool raw_cut;
+	const struct view_event *events;
+	size_t event_count;
+	const char *purpose, *run_id, *task_id, *model, *note; /* untrusted */
+	const char *session; /* agent's session, if any */
+	int64_t inbox_sent_today, inbox_limit_day, inbox_held;
+	const char *mode; /* label */
+	/* What this operator may do now. */
+	bool may_approve, may_reject, may_undo;
+	const char *why_not; /* why approve is not offered */
+	bool reject_only; /* integrity failure */
+	int undo_s;
+	const char *opened_at; /* database time, signed into the form */
+	const char *prev, *next; /* neighbours in the queue, ids */
+	/* Decision already made. */
+	const char *decided_by, *verdict, *category, *decision_note, *hint;
+	int64_t decided_us;
+	const char *body_problem; /* bytes could not be opened: why */
+	const char *typed_note; /* kept when a form is shown again */
+};
+
+void view_message(struct buf *out, const struct view_shell *shell,
+    const struct view_message *message);
+
+/* History. */
+struct view_history_row {
+	const char *id, *inbox, *to, *subject, *state, *by, *verdict;
+	const char *category;
+	int more;
+	int64_t at_us, decided_us;
+	int delivered, failed, waiting; /* recipients */
+	const char *last_reply;
+	bool may_undo;
+	int round;
+};
+
+struct view_history {
+	const struct view_history_row *rows;
+	size_t row_count;
+	const char *state; /* filter; NULL: all */
+	const char *query;
+	const char *next;
+	bool first;
+};
+
+void view_history(struct buf *out, const struct view_shell *shell,
+    const struct view_history *history);
+
+/* Inboxes and pauses. */
+struct view_inbox {
+	const char *address, *tenant;
+	int mode; /* 0..4, D28 */
+	int64_t held, sent_today, limit_day;
+	bool paused;
+	const char *pause_reason;
+	int64_t last_us;
+};
+
+struct view_inboxes {
+	const struct view_inbox *rows;
+	size_t row_count;
+	const char *next;
+	bool first;
+};
+
+void view_inboxes(struct buf *out, const struct view_shell *shell,
+    const struct view_inboxes *inboxes);
+
+struct view_switch {
+	const char *level; /* "global", "tenant", "inbox" */
+	const char *key; /* "" for global, slug, address */
+	const char *label;
+	bool paused, may;
+	const char *reason, *by;
+	int64_t since_us;
+};
+
+struct view_pauses {
+	const struct view_switch *rows;
+	size_t row_count;
+	bool step_up; /* a fresh password is needed to resume */
+	const char *error;
+};
+
+void view_pauses(struct buf *out, const struct view_shell *shell,
+    const struct view_pauses *pauses);
+
+#endif

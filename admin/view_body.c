@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view_body.c - what the message says
+ *
+ * Text comes first because it is what can be shown faithfully. HTML is shown
+ * as its source, as text. Nothing a message names is ever fetched.
+ */
+#include "admin/view.h"
+
+#include "admin/html.h"
+#include "admin/view_message.h"
+#include "base/buf.h"
+
+static void
+put_tabs(struct buf *out, const struct view_message *m)
+{
+	HTML(out, LIT("<nav class=\"tabs\" aria-label=\"Form\"><a href=\"/m/"),
+	    PATH(m->id), LIT("\""),
+	    LIT_IF(m->tab == VIEW_TAB_TEXT, " aria-current=\"true\""),
+	    LIT(">Text</a><a href=\"/m/"), PATH(m->id),
+	    LIT("?view=headers\""),
+	    LIT_IF(m->tab == VIEW_TAB_HEADERS, " aria-current=\"true\""),
+	    LIT(">Headers</a><a href=\"/m/"), PATH(m->id), LIT("?view=raw\""),
+	    LIT_IF(m->tab == VIEW_TAB_RAW, " aria-current=\"true\""),
+	    LIT(">Raw</a></nav>"));
+}
+
+static void
+put_part(struct buf *out, const struct view_part *part, size_t parts)
+{
+	if (parts > 1 || part->code)
+		HTML(out, LIT("<h3>"), TEXT(part->label),
+		    LIT(" <span class=\"muted\">"), TEXT(part->type),
+		    LIT("</span></h3>"));
+	if (part->problem != NULL)
+		HTML(out, LIT("<p class=\"refusal\">"), TEXT(part->problem),
+		    LIT("</p>"));
+	if (part->text_n == 0 && part->problem == NULL) {
+		HTML(out, LIT("<p class=\"muted\">This part is empty.</p>"));
+		return;
+	}
+	if (part->code)
+		HTML(out,
+		    LIT("<pre class=\"code\" tabindex=\"0\" "
+		        "aria-label=\"Source\">"));
+	else
+		HTML(out, LIT("<div class=\"prose\" dir=\"auto\">"));
+	HTML(out, LINESN(part->text, part->text_n));
+	if (part->code)
+		HTML(out, LIT("</pre>"));
+	else
+		HTML(out, LIT("</div>"));
+	if (part->cut)
+		HTML(out,
+		    LIT("<p class=\"cut\">The text goes on. Download the "
+		        "message to read all of it.</p>"));
+}
+
+static void
+put_text(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	if (m->part_count == 0 && m->body_problem == NULL)
+		HTML(out,
+		    LIT("<p class=\"muted\">The message has no text.</p>"));
+	for (i = 0; i < m->part_count; i++)
+		put_part(out, &m->parts[i], m->part_count);
+}
+
+static void
+put_headers(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	HTML(out, LIT("<dl class=\"headers\">"));
+	for (i = 0; i < m->header_count; i++) {
+		HTML(out, LIT("<dt>"), TEXT(m->headers[i].name),
+		    LIT("</dt><dd><bdi>"), TEXT(m->headers[i].value),
+		    LIT("</bdi>"));
+		if (m->headers[i].differs)
+			HTML(out,
+			    LIT(" <span class=\"chip\">encoded</span>"));
+		HTML(out, LIT("</dd>"));
+	}
+	HTML(out, LIT("</dl>"));
+}
+
+static void
+put_raw(struct buf *out, const struct view_message *m)
+{
+	HTML(out,
+	    LIT("<pre class=\"code\" id=\"raw\" tabindex=\"0\" "
+	        "aria-label=\"Raw message\">"),
+	    LINESN(m->raw, m->raw_n), LIT("</pre>"));
+	if (m->raw_cut)
+		HTML(out,
+		    LIT("<p class=\"cut\">Only the first part is shown. "
+		        "Download the message for all of it.</p>"));
+}
+
+void
+view_message_body(struct buf *out, const struct view_message *m)
+{
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"what\"><div class=\"panel-head\">"
+	        "<h2 class=\"vh\">Content</h2>"));
+	put_tabs(out, m);
+	HTML(out, LIT("</div>"));
+	if (m->body_problem != NULL)
+		HTML(out, LIT("<p class=\"refusal\">"), TEXT(m->body_problem),
+		    LIT("</p>"));
+	switch (m->tab) {
+	case VIEW_TAB_TEXT:
+		put_text(out, m);
+		break;
+	case VIEW_TAB_HEADERS:
+		put_headers(out, m);
+		break;
+	case VIEW_TAB_RAW:
+		put_raw(out, m);
+		break;
+	}
+	if (m->body_problem == NULL)
+		HTML(out, LIT("<p class=\"after\"><a href=\"/m/"), PATH(m->id),
+		    LIT("/download\" download>Download message</a> "
+		        "<span class=\"muted\">as .eml; each download is in "
+		        "the audit log</span></p>"));
+	HTML(out, LIT("</section>"));
+}
+
+static void
+put_file(
+    struct buf *out, const struct view_message *m, const struct view_file *file)
+{
+	HTML(out, LIT("<li><a href=\"/m/"), PATH(m->id), LIT("/file/"),
+	    NUM(file->index), LIT("\" download><bdi>"));
+	if (file->name == NULL || file->name[0] == '\0')
+		HTML(out, LIT("<i class=\"none\">unnamed</i>"));
+	else
+		HTML(out, TEXT(file->name));
+	HTML(out, LIT("</bdi></a> <span class=\"muted\">"));
+	view_part_size(out, file->size);
+	HTML(out, LIT("</span> <span class=\"types\">"));
+	if (file->mismatch)
+		HTML(out, LIT("<span class=\"chip warn\">says "),
+		    TEXT(file->type), LIT(", is "), TEXT(file->sniffed),
+		    LIT("</span>"));
+	else
+		HTML(out, TEXT(file->type), LIT(" <span class=\"muted\">· "),
+		    TEXT(file->sniffed), LIT("</span>"));
+	HTML(out,
+	    LIT("</span><span class=\"sha\"><span class=\"muted\">SHA-256"
+	        "</span> <code>"),
+	    TEXT(file->sha256), LIT("</code></span></li>"));
+}
+
+void
+view_message_files(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	if (m->file_count == 0)
+		return;
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"files\"><h2>Files "
+	        "<span class=\"muted\">"),
+	    NUM(m->file_count), LIT("</span></h2><ul class=\"files-list\">"));
+	for (i = 0; i < m->file_count; i++)
+		put_file(out, m, &m->files[i]);
+	HTML(out,
+	    LIT("</ul><p class=\"after muted\">Nothing is opened here. A file "
+	        "is only ever downloaded as an attachment.</p></section>"));
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view_decide.c - the panel that decides
+ *
+ * A form carries version, round and fingerprint of exactly what this page
+ * shows; the database refuses it if any of them changed. How many steps an
+ * approval takes grows with the risk: one button, a fold that names the
+ * recipients, or that fold with a domain to type.
+ */
+#include "admin/view.h"
+
+#include <string.h>
+
+#include "admin/html.h"
+#include "admin/view_message.h"
+#include "base/buf.h"
+
+#define NAMED_MAX 20
+
+static void
+put_binding(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	view_part_csrf(out, shell);
+	HTML(out, LIT("<input type=\"hidden\" name=\"version\" value=\""),
+	    NUM(m->version),
+	    LIT("\"><input type=\"hidden\" name=\"round\" value=\""),
+	    NUM(m->round),
+	    LIT("\"><input type=\"hidden\" name=\"digest\" value=\""),
+	    ATTR(m->digest), LIT("\">"));
+	if (m->opened_at != NULL)
+		HTML(out, LIT("<input type=\"hidden\" name=\"opened\" value=\""),
+		    ATTR(m->opened_at), LIT("\">"));
+	if (m->next != NULL)
+		HTML(out, LIT("<input type=\"hidden\" name=\"next\" value=\""),
+		    ATTR(m->next), LIT("\">"));
+}
+
+static int
+hidden_count(const struct view_message *m)
+{
+	size_t i;
+	int n = 0;
+
+	for (i = 0; i < m->rcpt_count; i++)
+		n += m->rcpts[i].kind == VIEW_RCPT_BCC;
+	return n;
+}
+
+static void
+put_send_label(struct buf *out, const struct view_message *m)
+{
+	HTML(out, LIT("Send to "), NUM(m->rcpt_count),
+	    LIT_IF(m->rcpt_count == 1, " recipient"),
+	    LIT_IF(m->rcpt_count != 1, " recipients"));
+}
+
+static void
+put_named(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	HTML(out, LIT("<ul class=\"named\">"));
+	for (i = 0; i < m->rcpt_count && i < NAMED_MAX; i++) {
+		HTML(out, LIT("<li>"));
+		view_part_address(out, m->rcpts[i].address);
+		if (m->rcpts[i].kind == VIEW_RCPT_BCC)
+			HTML(out, LIT(" <span class=\"chip warn\">Bcc</span>"));
+		HTML(out, LIT("</li>"));
+	}
+	if (m->rcpt_count > NAMED_MAX)
+		HTML(out, LIT("<li><a href=\"#who\">and "),
+		    NUM(m->rcpt_count - NAMED_MAX), LIT(" more</a></li>"));
+	HTML(out, LIT("</ul>"));
+}
+
+static void
+put_domain(struct buf *out)
+{
+	HTML(out,
+	    LIT("<label>Type the domain of one recipient"
+	        "<input name=\"domain\" required autocomplete=\"off\" "
+	        "autocapitalize=\"none\" spellcheck=\"false\" "
+	        "maxlength=\"255\"></label>"));
+}
+
+static void
+put_window(struct buf *out, const struct view_message *m)
+{
+	if (m->undo_s > 0)
+		HTML(out,
+		    LIT("<p class=\"small muted\">It leaves after "),
+		    NUM(m->undo_s), LIT(" s; until then you can undo.</p>"));
+}
+
+static void
+put_approve(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	bool fold = m->risk != VIEW_RISK_LOW;
+
+	if (fold)
+		HTML(out,
+		    LIT("<details class=\"approve\" id=\"approve\" "
+		        "name=\"verdict\"><summary class=\"primary\">Approve "
+		        "<kbd>a</kbd></summary>"));
+	HTML(out, LIT("<form method=\"post\" action=\"/m/"), PATH(m->id),
+	    LIT("/decide\" class=\"stack\" id=\"approve-form\" data-risk=\""),
+	    NUM(m->risk), LIT("\">"));
+	put_binding(out, shell, m);
+	if (fold)
+		put_named(out, m);
+	if (m->risk == VIEW_RISK_HIGH)
+		put_domain(out);
+	HTML(out,
+	    LIT("<button class=\"primary\" name=\"verdict\" value=\"a\" "
+	        "id=\"approve-button\">"));
+	put_send_label(out, m);
+	HTML(out, LIT_IF(!fold, " <kbd>a</kbd>"), LIT_IF(fold, " <kbd>↵</kbd>"),
+	    LIT("</button>"));
+	put_window(out, m);
+	HTML(out, LIT("</form>"));
+	if (fold)
+		HTML(out, LIT("</details>"));
+}
+
+static void
+put_categories(struct buf *out, const struct view_message *m)
+{
+	static const char *const names[] = { "wrong_recipient",
+		"wrong_content", "policy", "sensitive_data", "suspicious",
+		"duplicate", "other" };
+	size_t i;
+
+	HTML(out, LIT("<fieldset class=\"cats\"><legend>Why</legend>"));
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		HTML(out,
+		    LIT("<label><input type=\"radio\" name=\"category\" "
+		        "required value=\""),
+		    ATTR(names[i]), LIT("\""),
+		    LIT_IF(m->category != NULL &&
+		            strcmp(m->category, names[i]) == 0,
+		        " checked"),
+		    LIT("><span>"), TEXT(view_category_label(names[i])),
+		    LIT(" <kbd>"), NUM(i + 1), LIT("</kbd></span></label>"));
+	HTML(out, LIT("</fieldset>"));
+}
+
+static void
+put_reject(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	HTML(out,
+	    LIT("<details class=\"reject\" id=\"reject\" name=\"verdict\""),
+	    LIT_IF(m->typed_note != NULL, " open"),
+	    LIT("><summary>Reject <kbd>r</kbd></summary>"
+	        "<form method=\"post\" action=\"/m/"),
+	    PATH(m->id),
+	    LIT("/decide\" class=\"stack\" id=\"reject-form\">"));
+	put_binding(out, shell, m);
+	put_categories(out, m);
+	HTML(out,
+	    LIT("<label>Note to the agent <small class=\"muted\">it reads this "
+	        "word for word</small><textarea name=\"note\" rows=\"3\" "
+	        "maxlength=\"1000\">"),
+	    LINES(m->typed_note),
+	    LIT("</textarea></label><label>What it should do"
+	        "<select name=\"hint\">"
+	        "<option value=\"\">No hint</option>"
+	        "<option value=\"revise_and_resubmit\">Revise and send again"
+	        "</option>"
+	        "<option value=\"ask_human\">Ask a person</option>"
+	        "<option value=\"do_not_retry\">Do not try again</option>"
+	        "</select></label>"
+	        "<button class=\"danger\" name=\"verdict\" value=\"r\" "
+	        "id=\"reject-button\">Reject <kbd>Ctrl ↵</kbd></button>"
+	        "<p class=\"small muted\">Nothing is sent. The agent is told "
+	        "at once; this cannot be undone.</p></form></details>"));
+}
+
+static void
+put_decided(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	HTML(out, LIT("<p class=\"decided\">"));
+	view_part_state(out, m->state);
+	if (m->verdict != NULL) {
+		HTML(out, LIT(" "),
+		    TEXT(strcmp(m->verdict, "a") == 0 ? "Approved" : "Rejected"),
+		    LIT(" by <b>"), TEXT(m->decided_by), LIT("</b>, "));
+		view_part_age(out, shell->now_us, m->decided_us);
+		HTML(out, LIT(" ago"));
+	}
+	HTML(out, LIT("</p>"));
+	if (m->category != NULL && m->category[0] != '\0')
+		HTML(out, LIT("<p><b>"), TEXT(view_category_label(m->category)),
+		    LIT("</b></p>"));
+	if (m->decision_note != NULL && m->decision_note[0] != '\0')
+		HTML(out, LIT("<blockquote>"), LINES(m->decision_note),
+		    LIT("</blockquote>"));
+	if (m->hint != NULL && m->hint[0] != '\0')
+		HTML(out, LIT("<p class=\"muted\">Hint: <code>"), TEXT(m->hint),
+		    LIT("</code></p>"));
+	if (m->may_undo) {
+		HTML(out, LIT("<form method=\"post\" action=\"/m/"),
+		    PATH(m->id), LIT("/undo\">"));
+		view_part_csrf(out, shell);
+		HTML(out,
+		    LIT("<input type=\"hidden\" name=\"round\" value=\""),
+		    NUM(m->round),
+		    LIT("\"><button>Undo: hold it again</button></form>"));
+	}
+}
+
+void
+view_message_decide(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	HTML(out, LIT("<section class=\"decide\" id=\"decide\">"
+	              "<h2 class=\"vh\">Decide</h2>"));
+	if (strcmp(m->state, "held") != 0)
+		put_decided(out, shell, m);
+	if (m->why_not != NULL)
+		HTML(out, LIT("<p class=\"refusal\">"), TEXT(m->why_not),
+		    LIT("</p>"));
+	if (m->may_approve && !m->reject_only)
+		put_approve(out, shell, m);
+	if (m->may_reject)
+		put_reject(out, shell, m);
+	HTML(out, LIT("</section>"));
+}
+
+static void
+put_digest(struct buf *out, const char *digest)
+{
+	const char *hex = digest ? strchr(digest, ':') : NULL;
+	size_t i, n;
+
+	if (hex == NULL) {
+		HTML(out, TEXT(digest));
+		return;
+	}
+	hex++;
+	n = strlen(hex);
+	HTML(out, TEXTN(digest, (size_t)(hex - digest)));
+	for (i = 0; i < n; i += 8)
+		HTML(out, LIT("<wbr>"), TEXTN(hex + i, n - i < 8 ? n - i : 8));
+}
+
+void
+view_message_facts(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	HTML(out, LIT("<dl class=\"facts\" id=\"facts\"><dt>Fingerprint</dt>"
+	              "<dd><code class=\"digest\">"));
+	put_digest(out, m->digest);
+	HTML(out, LIT("</code></dd><dt>Version</dt><dd>"), NUM(m->version));
+	if (m->round > 1)
+		HTML(out, LIT(", round "), NUM(m->round));
+	HTML(out, LIT("</dd><dt>Size</dt><dd>"));
+	view_part_size(out, m->size);
+	HTML(out, LIT("</dd><dt>Submitted</dt><dd>"));
+	view_part_time(out, m->at_us);
+	if (m->expires_us != 0) {
+		HTML(out, LIT("</dd><dt>Expires</dt><dd>"));
+		view_part_time(out, m->expires_us);
+	}
+	if (m->mode != NULL)
+		HTML(out, LIT("</dd><dt>Inbox mode</dt><dd>"), TEXT(m->mode));
+	if (m->inbox_limit_day > 0)
+		HTML(out, LIT("</dd><dt>Inbox today</dt><dd>"),
+		    NUM(m->inbox_sent_today), LIT(" of "),
+		    NUM(m->inbox_limit_day));
+	HTML(out, LIT("</dd><dt>Id</dt><dd><code class=\"id\">"), TEXT(m->id),
+	    LIT("</code></dd></dl>"));
+	(void)shell;
+}
+
+void
+view_message_bar(struct buf *out, const struct view_message *m)
+{
+	if (!m->may_approve && !m->may_reject)
+		return;
+	HTML(out, LIT("<nav class=\"bar\" aria-label=\"Decide\">"));
+	if (m->may_reject)
+		HTML(out,
+		    LIT("<a class=\"button\" href=\"#reject-form\">Reject"
+		        "</a>"));
+	if (m->may_approve && !m->reject_only)
+		HTML(out,
+		    LIT("<a class=\"button primary\" href=\"#approve-form\">"
+		        "Approve</a>"));
+	HTML(out, LIT("</nav>"));
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view_message.c - one message: who gets it, what it says, what it is
+ *
+ * The order of the sections is the order in which a careful person reads:
+ * reasons to look, actual recipients, text, files, what the agent claims,
+ * history. Deciding (view_decide.c) stands beside it on a wide screen and
+ * under it, with a bar at the bottom, on a phone.
+ */
+#include "admin/view.h"
+
+#include <string.h>
+
+#include "admin/html.h"
+#include "admin/view_message.h"
+#include "base/buf.h"
+
+static const char *
+kind_label(enum view_rcpt_kind kind)
+{
+	switch (kind) {
+	case VIEW_RCPT_TO:
+		return "To";
+	case VIEW_RCPT_CC:
+		return "Cc";
+	case VIEW_RCPT_BCC:
+		return "Bcc";
+	case VIEW_RCPT_OVERSIGHT:
+		return "Oversight";
+	}
+	return "";
+}
+
+static void
+put_rcpt(struct buf *out, const struct view_shell *shell,
+    const struct view_rcpt *rcpt)
+{
+	HTML(out, LIT("<li"),
+	    LIT_IF(rcpt->kind == VIEW_RCPT_BCC, " class=\"hidden-rcpt\""),
+	    LIT("><span class=\"kind\">"), TEXT(kind_label(rcpt->kind)),
+	    LIT("</span><span class=\"who\">"));
+	view_part_address(out, rcpt->address);
+	if (rcpt->name != NULL && rcpt->name[0] != '\0')
+		HTML(out, LIT(" <bdi class=\"muted\">“"), TEXT(rcpt->name),
+		    LIT("”</bdi>"));
+	if (rcpt->unicode != NULL)
+		HTML(out, LIT(" <span class=\"chip warn\">reads as <bdi>"),
+		    TEXT(rcpt->unicode), LIT("</bdi></span>"));
+	if (rcpt->kind == VIEW_RCPT_BCC)
+		HTML(out,
+		    LIT(" <span class=\"chip warn\">in no header</span>"));
+	if (rcpt->external)
+		HTML(out, LIT(" <span class=\"chip\">external</span>"));
+	HTML(out, LIT("</span>"));
+	if (rcpt->state != NULL) {
+		HTML(out, LIT("<span class=\"fate\"><span class=\"state\" "
+		              "data-delivery=\""),
+		    ATTR(rcpt->state), LIT("\">"), TEXT(rcpt->state),
+		    LIT("</span>"));
+		if (rcpt->next_us != 0) {
+			HTML(out, LIT(" <span class=\"muted\">next try in "));
+			view_part_left(out, shell->now_us, rcpt->next_us);
+			HTML(out, LIT("</span>"));
+		}
+		if (rcpt->reply != NULL && rcpt->reply[0] != '\0')
+			HTML(out, LIT(" <code class=\"reply\">"),
+			    TEXT(rcpt->reply), LIT("</code>"));
+		HTML(out, LIT("</span>"));
+	}
+	HTML(out, LIT("</li>"));
+}
+
+static void
+put_sender(struct buf *out, const struct view_message *m)
+{
+	HTML(out, LIT("<dl class=\"from\"><dt>From</dt><dd><bdi>"),
+	    TEXT(m->from), LIT("</bdi></dd>"));
+	if (m->reply_to != NULL)
+		HTML(out,
+		    LIT("<dt>Reply-To</dt><dd><bdi>"), TEXT(m->reply_to),
+		    LIT("</bdi> <span class=\"chip warn\">answers go "
+		        "elsewhere</span></dd>"));
+	HTML(out, LIT("<dt>Envelope from</dt><dd>"));
+	view_part_address(out, m->mail_from);
+	HTML(out, LIT("</dd></dl>"));
+}
+
+static void
+put_who(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	size_t i;
+
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"who\"><h2>Actual recipients "
+	        "<span class=\"muted\">"),
+	    NUM(m->rcpt_count), LIT("</span></h2><ul class=\"rcpts\">"));
+	for (i = 0; i < m->rcpt_count; i++)
+		put_rcpt(out, shell, &m->rcpts[i]);
+	HTML(out, LIT("</ul>"));
+	for (i = 0; i < m->ghost_count; i++) {
+		HTML(out,
+		    LIT("<p class=\"ghost\"><span class=\"chip warn\">will "
+		        "not receive</span> "));
+		view_part_address(out, m->ghosts[i]);
+		HTML(out,
+		    LIT(" stands in To or Cc, but the message is not sent "
+		        "there.</p>"));
+	}
+	put_sender(out, m);
+	HTML(out, LIT("</section>"));
+}
+
+static void
+put_reasons(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	if (m->reason_count == 0)
+		return;
+	HTML(out,
+	    LIT("<section class=\"panel reasons\" id=\"why\">"
+	        "<h2>Reasons to look</h2><ul>"));
+	for (i = 0; i < m->reason_count; i++)
+		HTML(out, LIT("<li data-weight=\""), NUM(m->reasons[i].weight),
+		    LIT("\">"), TEXT(m->reasons[i].text), LIT("</li>"));
+	HTML(out, LIT("</ul></section>"));
+}
+
+static void
+put_context_line(struct buf *out, const char *label, const char *value)
+{
+	if (value == NULL || value[0] == '\0')
+		return;
+	HTML(out, LIT("<dt>"), TEXT(label), LIT("</dt><dd><bdi>"), LINES(value),
+	    LIT("</bdi></dd>"));
+}
+
+static void
+put_context(struct buf *out, const struct view_message *m)
+{
+	if (m->purpose == NULL && m->run_id == NULL && m->task_id == NULL &&
+	    m->model == NULL && m->note == NULL && m->session == NULL)
+		return;
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"agent\"><h2>What the agent says "
+	        "<span class=\"chip\">not verified</span></h2>"
+	        "<dl class=\"facts\">"));
+	put_context_line(out, "Purpose", m->purpose);
+	put_context_line(out, "Note", m->note);
+	put_context_line(out, "Run", m->run_id);
+	put_context_line(out, "Task", m->task_id);
+	put_context_line(out, "Model", m->model);
+	put_context_line(out, "Session", m->session);
+	HTML(out, LIT("</dl></section>"));
+}
+
+static void
+put_events(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	if (m->event_count == 0)
+		return;
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"history\"><h2>History</h2>"
+	        "<ol class=\"events\">"));
+	for (i = 0; i < m->event_count; i++) {
+		const struct view_event *e = &m->events[i];
+
+		HTML(out, LIT("<li>"));
+		view_part_time(out, e->at_us);
+		HTML(out, LIT(" <b>"), TEXT(e->what), LIT("</b>"));
+		if (e->who != NULL)
+			HTML(out, LIT(" <span class=\"muted\">by "),
+			    TEXT(e->who), LIT("</span>"));
+		if (e->detail != NULL && e->detail[0] != '\0')
+			HTML(out, LIT(" <span class=\"detail\"><bdi>"),
+			    TEXT(e->detail), LIT("</bdi></span>"));
+		HTML(out, LIT("</li>"));
+	}
+	HTML(out, LIT("</ol></section>"));
+}
+
+static void
+put_title(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	HTML(out, LIT("<div class=\"title\"><p class=\"crumb\">"
+	              "<a href=\"/q\" id=\"back\">Queue</a>"));
+	if (m->prev != NULL)
+		HTML(out, LIT(" <a id=\"prev\" rel=\"prev\" href=\"/m/"),
+		    PATH(m->prev), LIT("\">Previous <kbd>k</kbd></a>"));
+	if (m->next != NULL)
+		HTML(out, LIT(" <a id=\"next\" rel=\"next\" href=\"/m/"),
+		    PATH(m->next), LIT("\">Next <kbd>j</kbd></a>"));
+	HTML(out, LIT("</p><h1 id=\"subject\"><bdi>"));
+	if (m->subject == NULL || m->subject[0] == '\0')
+		HTML(out, LIT("<i class=\"none\">No subject</i>"));
+	else
+		HTML(out, TEXT(m->subject));
+	HTML(out, LIT("</bdi></h1><p class=\"sub\">"));
+	view_part_state(out, m->state);
+	if (strcmp(m->state, "held") == 0) {
+		HTML(out, LIT(" "));
+		view_part_risk(out, m->risk);
+	}
+	HTML(out, LIT(" <span>from inbox "));
+	view_part_address(out, m->inbox);
+	HTML(out, LIT("</span> <span>submitted "));
+	view_part_age(out, shell->now_us, m->at_us);
+	HTML(out, LIT(" ago</span>"));
+	if (m->expires_us != 0 && strcmp(m->state, "held") == 0) {
+		HTML(out, LIT(" <span>expires in "));
+		view_part_left(out, shell->now_us, m->expires_us);
+		HTML(out, LIT("</span>"));
+	}
+	HTML(out, LIT("</p></div>"));
+}
+
+void
+view_message(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	struct view_shell wide = *shell;
+
+	wide.wide_id = "message";
+	view_shell_start(out, &wide);
+	HTML(out, LIT("<article class=\"message\" id=\"msg\" data-id=\""),
+	    ATTR(m->id), LIT("\" data-state=\""), ATTR(m->state), LIT("\">"));
+	put_title(out, shell, m);
+	HTML(out, LIT("<div class=\"read\">"));
+	put_reasons(out, m);
+	put_who(out, shell, m);
+	view_message_body(out, m);
+	view_message_files(out, m);
+	put_context(out, m);
+	put_events(out, m);
+	HTML(out, LIT("</div><aside class=\"side\" aria-label=\"Decision\">"));
+	view_message_decide(out, shell, m);
+	view_message_facts(out, shell, m);
+	HTML(out, LIT("</aside></article>"));
+	view_message_bar(out, m);
+	view_shell_end(out, &wide);
+}

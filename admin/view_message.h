@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view_message.h - the sections of a message page, for view_message.c only
+ */
+#ifndef ADMIN_VIEW_MESSAGE_H
+#define ADMIN_VIEW_MESSAGE_H
+
+struct buf;
+struct view_message;
+struct view_shell;
+
+/* Tabs: text, headers, raw. (view_body.c) */
+void view_message_body(struct buf *out, const struct view_message *m);
+void view_message_files(struct buf *out, const struct view_message *m);
+
+/* Approve, reject, undo, or what was decided. (view_decide.c) */
+void view_message_decide(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m);
+void view_message_facts(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m);
+void view_message_bar(struct buf *out, const struct view_message *m);
+
+#endif
