@@ -31,7 +31,7 @@ enum view_risk { VIEW_RISK_LOW, VIEW_RISK_MEDIUM, VIEW_RISK_HIGH };
 struct view_undo {
 	const char *id; /* msg_... */
 	const char *label; /* subject or recipient */
-	int round;
+	int version, round;
 	int left_s, window_s;
 };
 
@@ -39,9 +39,6 @@ struct view_undo {
 struct view_pause {
 	const char *level; /* "global", "tenant" or "inbox" */
 	const char *name; /* tenant slug or inbox address, NULL for all */
-	const char *reason;
-	const char *by;
-	int64_t since_us;
 };
 
 /* What every signed-in page carries around its content. */
@@ -120,26 +117,24 @@ struct view_queue_row {
 	int64_t at_us, expires_us, size;
 	int files; /* -1: not known */
 	int version, round;
-	bool test, returned; /* came back from an approval */
-	const char *expected; /* first seen version for bulk, unused */
-	/* Collapsed inbox: the row stands for `count` messages. */
+	bool test, integrity;
+	bool returned; /* came back from an approval */
+	int approvals, need; /* > 1: more than one person must approve */
+	const char *tenant;
+	int64_t tenant_key, inbox_key; /* for the group's forms */
+	/* > 0: this row is the last shown of its inbox, so many follow. */
 	int64_t count;
-	bool paused;
 };
 
 struct view_queue {
 	const struct view_queue_row *rows;
 	size_t row_count;
-	const char *tenant; /* filter; NULL: all of the operator's */
-	const char *inbox; /* filter; NULL: all */
-	const char *sort; /* "risk", "age" or "expiry" */
-	const char *next; /* page token; NULL: last page */
+	const char *inbox; /* filter: an inbox's address; NULL: all */
+	const char *query; /* search; NULL: none */
+	const char *next; /* sort key of the last row; NULL: last page */
 	bool first; /* no page before this one */
 	int64_t oldest_us;
-	int high, medium, low; /* capped counts */
-	int decided_today;
-	int gated_inboxes;
-	int64_t last_decision_us;
+	int holding; /* inboxes that hold outgoing mail; -1: not asked */
 };
 
 void view_queue(struct buf *out, const struct view_shell *shell,
@@ -234,19 +229,22 @@ struct view_message {
 	size_t event_count;
 	const char *purpose, *run_id, *task_id, *model, *note; /* untrusted */
 	const char *session; /* agent's session, if any */
-	int64_t inbox_sent_today, inbox_limit_day, inbox_held;
 	const char *mode; /* label */
 	/* What this operator may do now. */
 	bool may_approve, may_reject, may_undo;
 	const char *why_not; /* why approve is not offered */
 	bool reject_only; /* integrity failure */
 	int undo_s;
-	const char *opened_at; /* database time, signed into the form */
+	int64_t opened_us; /* database time of this page */
 	const char *prev, *next; /* neighbours in the queue, ids */
 	/* Decision already made. */
 	const char *decided_by, *verdict, *category, *decision_note, *hint;
 	int64_t decided_us;
 	const char *body_problem; /* bytes could not be opened: why */
+	bool ask_why; /* decided: bytes open only for a reason */
+	const char *once; /* makes a repeated POST the same decision */
+	int approvals, need;
+	bool test;
 	const char *typed_note; /* kept when a form is shown again */
 };
 
@@ -255,20 +253,16 @@ void view_message(struct buf *out, const struct view_shell *shell,
 
 /* History. */
 struct view_history_row {
-	const char *id, *inbox, *to, *subject, *state, *by, *verdict;
-	const char *category;
-	int more;
-	int64_t at_us, decided_us;
-	int delivered, failed, waiting; /* recipients */
-	const char *last_reply;
-	bool may_undo;
-	int round;
+	const char *id, *inbox, *to, *subject, *state;
+	int more, hidden;
+	int64_t at_us, changed_us;
+	bool test;
 };
 
 struct view_history {
 	const struct view_history_row *rows;
 	size_t row_count;
-	const char *state; /* filter; NULL: all */
+	const char *show; /* "all", "decided", "underway", "uncertain" */
 	const char *query;
 	const char *next;
 	bool first;
@@ -280,30 +274,36 @@ void view_history(struct buf *out, const struct view_shell *shell,
 /* Inboxes and pauses. */
 struct view_inbox {
 	const char *address, *tenant;
+	int64_t tenant_key, inbox_key;
 	int mode; /* 0..4, D28 */
 	int64_t held, sent_today, limit_day;
-	bool paused;
-	const char *pause_reason;
-	int64_t last_us;
+	bool paused, suspended, claimed;
+	const char *alarm;
 };
 
 struct view_inboxes {
 	const struct view_inbox *rows;
 	size_t row_count;
-	const char *next;
-	bool first;
 };
 
 void view_inboxes(struct buf *out, const struct view_shell *shell,
     const struct view_inboxes *inboxes);
 
+/* Reject everything that waits from one inbox. */
+struct view_reject_all {
+	const char *address;
+	int64_t tenant_key, inbox_key, held;
+	const char *error;
+};
+
+void view_reject_all(struct buf *out, const struct view_shell *shell,
+    const struct view_reject_all *all);
+
 struct view_switch {
 	const char *level; /* "global", "tenant", "inbox" */
-	const char *key; /* "" for global, slug, address */
+	int64_t tenant_key, inbox_key;
 	const char *label;
 	bool paused, may;
-	const char *reason, *by;
-	int64_t since_us;
 };
 
 struct view_pauses {
@@ -315,5 +315,16 @@ struct view_pauses {
 
 void view_pauses(struct buf *out, const struct view_shell *shell,
     const struct view_pauses *pauses);
+
+struct view_account {
+	const char *roles; /* "tenant:inbox:role" lines */
+	int64_t idle_us, expires_us, step_up_us;
+};
+
+void view_account(struct buf *out, const struct view_shell *shell,
+    const struct view_account *account);
+
+/* The reject form's "why" choices, shared. */
+void view_part_categories(struct buf *out, const char *chosen);
 
 #endif

@@ -28,23 +28,13 @@ put_binding(struct buf *out, const struct view_shell *shell,
 	    NUM(m->round),
 	    LIT("\"><input type=\"hidden\" name=\"digest\" value=\""),
 	    ATTR(m->digest), LIT("\">"));
-	if (m->opened_at != NULL)
-		HTML(out, LIT("<input type=\"hidden\" name=\"opened\" value=\""),
-		    ATTR(m->opened_at), LIT("\">"));
+	HTML(out, LIT("<input type=\"hidden\" name=\"opened\" value=\""),
+	    NUM(m->opened_us),
+	    LIT("\"><input type=\"hidden\" name=\"once\" value=\""),
+	    ATTR(m->once), LIT("\">"));
 	if (m->next != NULL)
 		HTML(out, LIT("<input type=\"hidden\" name=\"next\" value=\""),
 		    ATTR(m->next), LIT("\">"));
-}
-
-static int
-hidden_count(const struct view_message *m)
-{
-	size_t i;
-	int n = 0;
-
-	for (i = 0; i < m->rcpt_count; i++)
-		n += m->rcpts[i].kind == VIEW_RCPT_BCC;
-	return n;
 }
 
 static void
@@ -125,28 +115,6 @@ put_approve(struct buf *out, const struct view_shell *shell,
 }
 
 static void
-put_categories(struct buf *out, const struct view_message *m)
-{
-	static const char *const names[] = { "wrong_recipient",
-		"wrong_content", "policy", "sensitive_data", "suspicious",
-		"duplicate", "other" };
-	size_t i;
-
-	HTML(out, LIT("<fieldset class=\"cats\"><legend>Why</legend>"));
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		HTML(out,
-		    LIT("<label><input type=\"radio\" name=\"category\" "
-		        "required value=\""),
-		    ATTR(names[i]), LIT("\""),
-		    LIT_IF(m->category != NULL &&
-		            strcmp(m->category, names[i]) == 0,
-		        " checked"),
-		    LIT("><span>"), TEXT(view_category_label(names[i])),
-		    LIT(" <kbd>"), NUM(i + 1), LIT("</kbd></span></label>"));
-	HTML(out, LIT("</fieldset>"));
-}
-
-static void
 put_reject(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
 {
@@ -158,7 +126,7 @@ put_reject(struct buf *out, const struct view_shell *shell,
 	    PATH(m->id),
 	    LIT("/decide\" class=\"stack\" id=\"reject-form\">"));
 	put_binding(out, shell, m);
-	put_categories(out, m);
+	view_part_categories(out, m->category);
 	HTML(out,
 	    LIT("<label>Note to the agent <small class=\"muted\">it reads this "
 	        "word for word</small><textarea name=\"note\" rows=\"3\" "
@@ -206,7 +174,10 @@ put_decided(struct buf *out, const struct view_shell *shell,
 		    PATH(m->id), LIT("/undo\">"));
 		view_part_csrf(out, shell);
 		HTML(out,
-		    LIT("<input type=\"hidden\" name=\"round\" value=\""),
+		    LIT("<input type=\"hidden\" name=\"version\" value=\""),
+		    NUM(m->version),
+		    LIT("\"><input type=\"hidden\" name=\"round\" "
+		        "value=\""),
 		    NUM(m->round),
 		    LIT("\"><button>Undo: hold it again</button></form>"));
 	}
@@ -267,10 +238,6 @@ view_message_facts(struct buf *out, const struct view_shell *shell,
 	}
 	if (m->mode != NULL)
 		HTML(out, LIT("</dd><dt>Inbox mode</dt><dd>"), TEXT(m->mode));
-	if (m->inbox_limit_day > 0)
-		HTML(out, LIT("</dd><dt>Inbox today</dt><dd>"),
-		    NUM(m->inbox_sent_today), LIT(" of "),
-		    NUM(m->inbox_limit_day));
 	HTML(out, LIT("</dd><dt>Id</dt><dd><code class=\"id\">"), TEXT(m->id),
 	    LIT("</code></dd></dl>"));
 	(void)shell;

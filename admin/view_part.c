@@ -241,3 +241,22 @@ view_part_address(struct buf *out, const char *address)
 	    TEXTN(address, (size_t)(at - address)), LIT("<span class=\"at\">@"),
 	    TEXT(at + 1), LIT("</span></bdi>"));
 }
+
+void
+view_part_categories(struct buf *out, const char *chosen)
+{
+	size_t i;
+
+	HTML(out, LIT("<fieldset class=\"cats\"><legend>Why</legend>"));
+	for (i = 0; i < sizeof(categories) / sizeof(categories[0]); i++)
+		HTML(out,
+		    LIT("<label><input type=\"radio\" name=\"category\" "
+		        "required value=\""),
+		    ATTR(categories[i].name), LIT("\""),
+		    LIT_IF(chosen != NULL &&
+		            strcmp(chosen, categories[i].name) == 0,
+		        " checked"),
+		    LIT("><span>"), TEXT(view_category_label(categories[i].name)),
+		    LIT(" <kbd>"), NUM(i + 1), LIT("</kbd></span></label>"));
+	HTML(out, LIT("</fieldset>"));
+}

@@ -9,73 +9,52 @@
  */
 #include "admin/view.h"
 
-#include <string.h>
-
 #include "admin/html.h"
 #include "base/buf.h"
 
 #define CAP 1000
 
 static void
-put_count_line(struct buf *out, const struct view_shell *shell,
+put_search(struct buf *out, const struct view_queue *queue)
+{
+	HTML(out,
+	    LIT("<form class=\"search\" role=\"search\" action=\"/q\">"
+	        "<label class=\"vh\" for=\"find\">Search the queue</label>"
+	        "<input id=\"find\" name=\"q\" type=\"search\" "
+	        "maxlength=\"200\" spellcheck=\"false\" "
+	        "placeholder=\"Address, @domain, subject or id\" value=\""),
+	    ATTR(queue->query), LIT("\"><button>Search</button></form>"));
+}
+
+static void
+put_head(struct buf *out, const struct view_shell *shell,
     const struct view_queue *queue)
 {
-	HTML(out, LIT("<p class=\"sub\">"));
+	HTML(out, LIT("<div class=\"head\"><div><h1>Queue</h1>"
+	              "<p class=\"sub\">"));
 	if (shell->held > 0) {
-		HTML(out, LIT("<span id=\"bands\">"));
-		if (queue->high > 0) {
-			view_part_count(out, queue->high, CAP);
-			HTML(out, LIT(" high, "));
-		}
-		view_part_count(out, queue->medium, CAP);
-		HTML(out, LIT(" medium, "));
-		view_part_count(out, queue->low, CAP);
-		HTML(out, LIT(" low</span>"));
+		HTML(out, LIT("<span>"));
+		view_part_count(out, shell->held, CAP);
+		HTML(out, LIT(" waiting</span>"));
 	}
 	if (queue->oldest_us != 0) {
-		HTML(out, LIT(" · oldest "));
+		HTML(out, LIT("<span>oldest "));
 		view_part_age(out, shell->now_us, queue->oldest_us);
+		HTML(out, LIT("</span>"));
 	}
-	HTML(out, LIT(" · you decided "), NUM(queue->decided_today),
-	    LIT(" today"));
-	HTML(out, LIT("</p>"));
-}
-
-static void
-put_sort(struct buf *out, const struct view_queue *queue)
-{
-	const struct {
-		const char *name;
-		struct html_piece link, label;
-	} sorts[] = {
-		{ "risk", LIT("<a href=\"/q?sort=risk"), LIT("Risk") },
-		{ "age", LIT("<a href=\"/q?sort=age"), LIT("Oldest") },
-	};
-	size_t i;
-
-	HTML(out, LIT("<nav class=\"sort\" aria-label=\"Order\">"));
-	for (i = 0; i < sizeof(sorts) / sizeof(sorts[0]); i++) {
-		HTML(out, sorts[i].link);
-		if (queue->inbox != NULL)
-			HTML(out, LIT("&amp;inbox="), PATH(queue->inbox));
-		HTML(out, LIT("\""),
-		    LIT_IF(strcmp(sorts[i].name, queue->sort) == 0,
-		        " aria-current=\"true\""),
-		    LIT(">"), sorts[i].label, LIT("</a>"));
-	}
-	HTML(out, LIT("</nav>"));
-}
-
-static void
-put_filter(struct buf *out, const struct view_shell *shell,
-    const struct view_queue *queue)
-{
-	(void)shell;
-	if (queue->inbox == NULL)
-		return;
-	HTML(out, LIT("<p class=\"filter\">Only <b><bdi>"), TEXT(queue->inbox),
-	    LIT("</bdi></b> <a href=\"/q?sort="), PATH(queue->sort),
-	    LIT("\">Show all inboxes</a></p>"));
+	if (shell->held > 0)
+		HTML(out, LIT("<span>highest risk first</span>"));
+	HTML(out, LIT("</p></div>"));
+	put_search(out, queue);
+	HTML(out, LIT("</div>"));
+	if (queue->inbox != NULL)
+		HTML(out, LIT("<p class=\"filter\">Only from <b><bdi>"),
+		    TEXT(queue->inbox),
+		    LIT("</bdi></b> <a href=\"/q\">Show all inboxes</a></p>"));
+	if (queue->query != NULL)
+		HTML(out, LIT("<p class=\"filter\">Found for <b><bdi>"),
+		    TEXT(queue->query),
+		    LIT("</bdi></b> <a href=\"/q\">Show all</a></p>"));
 }
 
 static void
@@ -90,6 +69,21 @@ put_recipients(struct buf *out, const struct view_queue_row *row)
 		HTML(out, LIT(" <span class=\"chip warn\">"), NUM(row->hidden),
 		    LIT(" hidden</span>"));
 	HTML(out, LIT("</span>"));
+}
+
+static void
+put_chips(struct buf *out, const struct view_queue_row *row)
+{
+	if (row->integrity)
+		HTML(out,
+		    LIT(" <span class=\"chip bad\">bytes changed</span>"));
+	if (row->returned)
+		HTML(out, LIT(" <span class=\"chip\">came back</span>"));
+	if (row->need > 1)
+		HTML(out, LIT(" <span class=\"chip\">"), NUM(row->approvals),
+		    LIT(" of "), NUM(row->need), LIT("</span>"));
+	if (row->test)
+		HTML(out, LIT(" <span class=\"chip\">test</span>"));
 }
 
 static void
@@ -110,10 +104,7 @@ put_single(struct buf *out, const struct view_shell *shell,
 	else
 		HTML(out, TEXT(row->subject));
 	HTML(out, LIT("</bdi></a>"));
-	if (row->returned)
-		HTML(out, LIT(" <span class=\"chip\">came back</span>"));
-	if (row->test)
-		HTML(out, LIT(" <span class=\"chip\">test</span>"));
+	put_chips(out, row);
 	HTML(out, LIT("</span><span class=\"c-inbox\"><bdi>"), TEXT(row->inbox),
 	    LIT("</bdi></span><span class=\"c-why\">"), TEXT(row->reasons));
 	HTML(out, LIT("</span><span class=\"c-size\">"));
@@ -133,73 +124,43 @@ put_single(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("</span></li>"));
 }
 
+/* What is not shown of an inbox, and the two things to do about it. */
 static void
-put_group_forms(struct buf *out, const struct view_shell *shell,
+put_more(struct buf *out, const struct view_shell *shell,
     const struct view_queue_row *row)
 {
-	HTML(out, LIT("<span class=\"c-acts\">"));
-	if (!row->paused) {
-		HTML(out,
-		    LIT("<form method=\"post\" action=\"/pause\">"
-		        "<input type=\"hidden\" name=\"level\" value=\"inbox\">"
-		        "<input type=\"hidden\" name=\"key\" value=\""),
-		    ATTR(row->inbox),
-		    LIT("\"><input type=\"hidden\" name=\"to\" value=\"pause\">"
-		        "<input type=\"hidden\" name=\"reason\" "
-		        "value=\"Paused from the queue\">"));
-		view_part_csrf(out, shell);
-		HTML(out, LIT("<button>Pause inbox</button></form>"));
-	} else {
-		HTML(out, LIT("<span class=\"chip warn\">paused</span>"));
-	}
-	HTML(out,
-	    LIT("<a class=\"button danger\" href=\"/inboxes/reject?inbox="),
-	    PATH(row->inbox), LIT("\">Reject all…</a></span>"));
-}
-
-static void
-put_group(struct buf *out, const struct view_shell *shell,
-    const struct view_queue_row *row)
-{
-	HTML(out, LIT("<li class=\"row group\" data-inbox=\""),
-	    ATTR(row->inbox), LIT("\"><span class=\"c-risk\">"));
-	view_part_risk(out, row->risk);
-	HTML(out,
-	    LIT("</span><span class=\"c-to\"><a class=\"hit\" "
-	        "href=\"/q?inbox="),
-	    PATH(row->inbox), LIT("\"><b>"));
+	HTML(out, LIT("<li class=\"group\" data-inbox=\""), ATTR(row->inbox),
+	    LIT("\"><a href=\"/q?inbox="), PATH(row->inbox), LIT("\"><b>"));
 	view_part_count(out, row->count, CAP);
-	HTML(out, LIT(" from "));
+	HTML(out, LIT(" more</b> from "));
 	view_part_address(out, row->inbox);
 	HTML(out,
-	    LIT("</b></a></span><span class=\"c-subject muted\">newest: "
-	        "<bdi>"),
-	    TEXT(row->subject), LIT("</bdi></span>"));
-	put_group_forms(out, shell, row);
+	    LIT("</a><form method=\"post\" action=\"/pause\">"
+	        "<input type=\"hidden\" name=\"tenant\" value=\""),
+	    NUM(row->tenant_key),
+	    LIT("\"><input type=\"hidden\" name=\"inbox\" value=\""),
+	    NUM(row->inbox_key),
+	    LIT("\"><input type=\"hidden\" name=\"to\" value=\"pause\">"
+	        "<input type=\"hidden\" name=\"reason\" "
+	        "value=\"Paused from the queue\">"));
+	view_part_csrf(out, shell);
 	HTML(out,
-	    LIT("<span class=\"c-age\"><span class=\"word\">waiting </span>"));
-	view_part_age(out, shell->now_us, row->at_us);
-	HTML(out,
-	    LIT("</span><span class=\"c-left\"><span class=\"word\">expires "
-	        "in </span>"));
-	view_part_left(out, shell->now_us, row->expires_us);
-	HTML(out, LIT("</span></li>"));
+	    LIT("<button>Pause inbox</button></form>"
+	        "<a class=\"button\" href=\"/reject-all?inbox="),
+	    PATH(row->inbox), LIT("\">Reject all…</a></li>"));
 }
 
 static void
-put_empty(struct buf *out, const struct view_shell *shell,
-    const struct view_queue *queue)
+put_empty(struct buf *out, const struct view_queue *queue)
 {
 	HTML(out, LIT("<div class=\"empty\"><h2>Nothing is waiting</h2><p>"));
-	if (queue->last_decision_us != 0) {
-		HTML(out, LIT("Last decision "));
-		view_part_age(out, shell->now_us, queue->last_decision_us);
-		HTML(out, LIT(" ago. "));
-	}
-	if (queue->gated_inboxes > 0)
-		HTML(out, NUM(queue->gated_inboxes), LIT(" inbox"),
-		    LIT_IF(queue->gated_inboxes > 1, "es"),
-		    LIT(" hold outgoing mail: it appears here as it is "
+	if (queue->query != NULL || queue->inbox != NULL)
+		HTML(out, LIT("Nothing that waits fits this filter."));
+	else if (queue->holding > 0)
+		HTML(out, NUM(queue->holding),
+		    LIT_IF(queue->holding == 1, " inbox holds"),
+		    LIT_IF(queue->holding != 1, " inboxes hold"),
+		    LIT(" outgoing mail. It appears here as it is "
 		        "submitted."));
 	else
 		HTML(out,
@@ -209,53 +170,55 @@ put_empty(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("</p></div>"));
 }
 
+static void
+put_pages(struct buf *out, const struct view_queue *queue)
+{
+	HTML(out, LIT("<nav class=\"pages\" aria-label=\"More\">"));
+	if (!queue->first)
+		HTML(out, LIT("<a href=\"/q\">First page</a>"));
+	if (queue->next != NULL) {
+		HTML(out,
+		    LIT("<a class=\"button\" rel=\"next\" "
+		        "href=\"/q?after="),
+		    PATH(queue->next));
+		if (queue->inbox != NULL)
+			HTML(out, LIT("&amp;inbox="), PATH(queue->inbox));
+		if (queue->query != NULL)
+			HTML(out, LIT("&amp;q="), PATH(queue->query));
+		HTML(out, LIT("\">Next page</a>"));
+	}
+	HTML(out, LIT("</nav>"));
+}
+
 void
 view_queue(struct buf *out, const struct view_shell *shell,
     const struct view_queue *queue)
 {
+	struct view_shell wide = *shell;
 	size_t i;
 
-	view_shell_start(out, shell);
-	HTML(out, LIT("<div class=\"head\"><div><h1>Queue</h1>"));
-	put_count_line(out, shell, queue);
-	HTML(out, LIT("</div>"));
-	put_sort(out, queue);
-	HTML(out, LIT("</div>"));
-	put_filter(out, shell, queue);
+	wide.wide_id = "queue";
+	view_shell_start(out, &wide);
+	put_head(out, shell, queue);
 	HTML(out,
 	    LIT("<p class=\"fresh\" id=\"fresh\" hidden><a href=\"\"></a>"
 	        "</p>"));
-	if (queue->row_count == 0) {
-		put_empty(out, shell, queue);
-	} else {
+	if (queue->row_count == 0)
+		put_empty(out, queue);
+	else
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>Risk"
 		        "</span><span>Goes to</span><span>Subject</span><span>"
-		        "Inbox</span><span>Held because</span><span>Size</span>"
-		        "<span>Waiting</span><span>Expires</span></div>"
+		        "From inbox</span><span>Held because</span><span>Size"
+		        "</span><span>Waiting</span><span>Expires</span></div>"
 		        "<ol class=\"rows\" id=\"rows\">\n"));
-		for (i = 0; i < queue->row_count; i++) {
-			if (queue->rows[i].count > 0)
-				put_group(out, shell, &queue->rows[i]);
-			else
-				put_single(out, shell, &queue->rows[i]);
-			HTML(out, LIT("\n"));
-		}
-		HTML(out, LIT("</ol>"));
+	for (i = 0; i < queue->row_count; i++) {
+		put_single(out, shell, &queue->rows[i]);
+		if (queue->rows[i].count > 0)
+			put_more(out, shell, &queue->rows[i]);
+		HTML(out, LIT("\n"));
 	}
-	HTML(out, LIT("<nav class=\"pages\" aria-label=\"More\">"));
-	if (!queue->first)
-		HTML(out, LIT("<a href=\"/q?sort="), PATH(queue->sort),
-		    LIT("\">First page</a>"));
-	if (queue->next != NULL) {
-		HTML(out, LIT("<a class=\"button\" rel=\"next\" "
-		              "href=\"/q?sort="),
-		    PATH(queue->sort));
-		if (queue->inbox != NULL)
-			HTML(out, LIT("&amp;inbox="), PATH(queue->inbox));
-		HTML(out, LIT("&amp;after="), PATH(queue->next),
-		    LIT("\">Next page</a>"));
-	}
-	HTML(out, LIT("</nav>"));
-	view_shell_end(out, shell);
+	HTML(out, LIT_IF(queue->row_count > 0, "</ol>"));
+	put_pages(out, queue);
+	view_shell_end(out, &wide);
 }

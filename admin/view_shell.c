@@ -71,8 +71,9 @@ put_nav(struct buf *out, const struct view_shell *shell)
 		    LIT_IF(items[i].nav == shell->nav,
 		        " aria-current=\"page\""),
 		    LIT(">"), items[i].label);
-		if (items[i].nav == VIEW_NAV_QUEUE && shell->held > 0) {
-			HTML(out, LIT(" <span class=\"count\" id=\"held\">"));
+		if (items[i].nav == VIEW_NAV_QUEUE) {
+			HTML(out, LIT(" <span class=\"count\" id=\"held\""),
+			    LIT_IF(shell->held == 0, " hidden"), LIT(">"));
 			view_part_count(out, shell->held, HELD_CAP);
 			HTML(out, LIT("</span>"));
 		}
@@ -106,8 +107,7 @@ put_top(struct buf *out, const struct view_shell *shell)
 }
 
 static void
-put_pause(
-    struct buf *out, const struct view_shell *shell, const struct view_pause *p)
+put_pause(struct buf *out, const struct view_pause *p)
 {
 	HTML(out, LIT("<p class=\"paused\"><b>"));
 	if (strcmp(p->level, "global") == 0)
@@ -116,16 +116,7 @@ put_pause(
 		HTML(out, LIT("Tenant "), TEXT(p->name), LIT(" is paused."));
 	else
 		HTML(out, LIT("Inbox "), TEXT(p->name), LIT(" is paused."));
-	HTML(out, LIT("</b> Nothing leaves"));
-	if (p->by != NULL)
-		HTML(out, LIT("; by "), TEXT(p->by));
-	if (p->since_us != 0) {
-		HTML(out, LIT(", "));
-		view_part_age(out, shell->now_us, p->since_us);
-		HTML(out, LIT(" ago"));
-	}
-	if (p->reason != NULL && p->reason[0] != '\0')
-		HTML(out, LIT(": <q>"), TEXT(p->reason), LIT("</q>"));
+	HTML(out, LIT("</b> Nothing leaves."));
 	HTML(out, LIT(" <a href=\"/pause\">Pause and resume</a></p>"));
 }
 
@@ -148,7 +139,9 @@ put_undo(struct buf *out, const struct view_shell *shell)
 	        "<form method=\"post\" action=\"/m/"),
 	    PATH(undo->id), LIT("/undo\">"));
 	view_part_csrf(out, shell);
-	HTML(out, LIT("<input type=\"hidden\" name=\"round\" value=\""),
+	HTML(out, LIT("<input type=\"hidden\" name=\"version\" value=\""),
+	    NUM(undo->version),
+	    LIT("\"><input type=\"hidden\" name=\"round\" value=\""),
 	    NUM(undo->round),
 	    LIT("\"><button id=\"undo-button\">Undo <kbd>u</kbd></button>"
 	        "</form></section>"));
@@ -167,7 +160,7 @@ view_shell_start(struct buf *out, const struct view_shell *shell)
 	    LIT(">\n<a class=\"skip\" href=\"#main\">Skip to content</a>\n"));
 	put_top(out, shell);
 	for (i = 0; i < shell->pause_count; i++)
-		put_pause(out, shell, &shell->pauses[i]);
+		put_pause(out, &shell->pauses[i]);
 	HTML(out, LIT("<div id=\"status\" role=\"status\">"));
 	if (shell->notice != NULL)
 		HTML(out, LIT("<p class=\"notice\">"), TEXT(shell->notice),

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: ISC
+// Keys, the undo clock and fresh counts. Every page works without this file:
+// it only presses buttons and follows links that are there anyway.
+
+const QUIET_MS = 400; // after a page appears, keys of the last one die out
+const COUNT_MS = 15000;
+const STORE = 'postern.keys';
+
+const $ = (selector) => document.querySelector(selector);
+
+// ---- keys, which a person may switch off or change
+
+const DEFAULTS = {
+	next: 'j', previous: 'k', open: 'o', approve: 'a', reject: 'r',
+	undo: 'u', search: '/', help: '?',
+};
+const WORDS = {
+	next: 'Next', previous: 'Previous', open: 'Open (also Enter)',
+	approve: 'Approve', reject: 'Reject', undo: 'Undo the last approval',
+	search: 'Search', help: 'These keys',
+};
+
+function load() {
+	try {
+		const saved = JSON.parse(localStorage.getItem(STORE)) || {};
+		return { on: saved.on !== false,
+			map: { ...DEFAULTS, ...(saved.map || {}) } };
+	} catch {
+		return { on: true, map: { ...DEFAULTS } };
+	}
+}
+
+function save() {
+	try {
+		localStorage.setItem(STORE, JSON.stringify(keys));
+	} catch { /* private mode: they last for this page */ }
+}
+
+const keys = load();
+
+function rows() {
+	return [...document.querySelectorAll('#rows .hit')];
+}
+
+function move(step) {
+	const all = rows();
+	if (all.length === 0) {
+		const link = $(step > 0 ? '#next' : '#prev');
+		if (link)
+			link.click();
+		return;
+	}
+	const at = all.indexOf(document.activeElement);
+	const to = at < 0 ? (step > 0 ? 0 : all.length - 1) :
+		Math.min(all.length - 1, Math.max(0, at + step));
+	all[to].focus();
+	all[to].closest('.row').scrollIntoView({ block: 'nearest' });
+	remember(all[to]);
+}
+
+function remember(link) {
+	try {
+		sessionStorage.setItem('at', link.getAttribute('href'));
+	} catch { /* nothing to come back to */ }
+}
+
+function focused() {
+	const here = document.activeElement;
+	return here && here.classList.contains('hit') ? here : null;
+}
+
+function unfold(id, target) {
+	const fold = $(id);
+	if (!fold)
+		return false;
+	fold.open = true;
+	const other = $(id === '#approve' ? '#reject' : '#approve');
+	if (other)
+		other.open = false;
+	const field = fold.querySelector(target);
+	if (field) {
+		field.focus();
+		field.scrollIntoView({ block: 'nearest' });
+	}
+	return true;
+}
+
+// Approve: one key when the risk is low, else the key only shows who gets it.
+function approve() {
+	const link = focused();
+	if (link) {
+		location.assign(link.getAttribute('href') + '#approve-form');
+		return;
+	}
+	const form = $('#approve-form');
+	if (!form)
+		return;
+	if (form.dataset.risk === '0')
+		form.requestSubmit($('#approve-button'));
+	else
+		unfold('#approve', 'input[name=domain], #approve-button');
+}
+
+function reject() {
+	const link = focused();
+	if (link)
+		location.assign(link.getAttribute('href') + '#reject-form');
+	else
+		unfold('#reject', 'input[name=category]');
+}
+
+const ACTIONS = {
+	next: () => move(1),
+	previous: () => move(-1),
+	open: () => focused()?.click(),
+	approve, reject,
+	undo: () => $('#undo-button')?.click(),
+	search: () => $('#find')?.focus(),
+	help: () => showHelp(),
+};
+
+function isTyping(target) {
+	return target instanceof Element && (target.isContentEditable ||
+		target.closest('textarea, select, ' +
+		'input:not([type=radio]):not([type=checkbox])') !== null);
+}
+
+function pickCategory(event) {
+	const fold = $('#reject');
+	if (!fold || !fold.open || !/^[1-7]$/.test(event.key))
+		return false;
+	const radio = fold.querySelectorAll('input[name=category]')[event.key - 1];
+	radio.checked = true;
+	radio.focus();
+	return true;
+}
+
+// A key held down, or pressed again because the page was slow, must not
+// decide the next message: keys count only after a moment of silence.
+let quietUntil = performance.now() + QUIET_MS;
+
+document.addEventListener('keydown', (event) => {
+	if (event.ctrlKey && event.key === 'Enter') {
+		const form = document.activeElement?.closest('form');
+		if (form && form.id === 'reject-form' && !event.repeat) {
+			event.preventDefault();
+			form.requestSubmit($('#reject-button'));
+		}
+		return;
+	}
+	if (event.isComposing || event.keyCode === 229 || event.ctrlKey ||
+	    event.altKey || event.metaKey || $('dialog[open]'))
+		return;
+	if (event.key === 'Escape') {
+		escape();
+		return;
+	}
+	if (isTyping(event.target) || !keys.on)
+		return;
+	const now = performance.now();
+	const name = Object.keys(keys.map).find((k) => keys.map[k] === event.key);
+	const isMove = name === 'next' || name === 'previous';
+	if (event.key === 'Enter' ? event.repeat || now < quietUntil :
+	    name && !isMove && (event.repeat || now < quietUntil)) {
+		quietUntil = now + QUIET_MS;
+		event.preventDefault();
+		return;
+	}
+	if (pickCategory(event) || !name)
+		return;
+	event.preventDefault();
+	if (name !== 'search' && name !== 'help' && !isMove)
+		quietUntil = now + QUIET_MS;
+	// Enter that follows at once confirms on purpose
+	if (name === 'approve' || name === 'reject')
+		quietUntil = 0;
+	ACTIONS[name]();
+});
+
+function escape() {
+	const open = $('.decide details[open]');
+	if (open) {
+		open.open = false;
+		open.querySelector('summary').focus();
+	} else if (isTyping(document.activeElement)) {
+		document.activeElement.blur();
+	} else if ($('#back')) {
+		$('#back').click();
+	}
+}
+
+// ---- help and settings
+
+function element(name, text, props) {
+	const made = document.createElement(name);
+	if (text)
+		made.textContent = text;
+	return Object.assign(made, props || {});
+}
+
+function showHelp() {
+	let dialog = $('dialog');
+	if (dialog)
+		dialog.remove();
+	dialog = element('dialog');
+	dialog.setAttribute('aria-label', 'Keyboard keys');
+	dialog.append(element('h2', 'Keyboard keys'));
+	const list = element('dl', '', { className: 'facts' });
+	for (const name of Object.keys(DEFAULTS)) {
+		const key = element('dt');
+		key.append(element('kbd', keys.map[name]));
+		list.append(key, element('dd', WORDS[name]));
+	}
+	for (const [key, word] of [['1–7', 'Why, while rejecting'],
+		['Ctrl ↵', 'Reject'], ['Esc', 'Close, or back']]) {
+		const dt = element('dt');
+		dt.append(element('kbd', key));
+		list.append(dt, element('dd', word));
+	}
+	const change = element('a', 'Change or switch off', { href: '/account' });
+	const close = element('button', 'Close', { type: 'button' });
+	close.addEventListener('click', () => dialog.close());
+	const foot = element('p', '', { className: 'pages' });
+	foot.append(close, change);
+	dialog.append(list, foot);
+	document.body.append(dialog);
+	dialog.showModal();
+}
+
+function showSettings(box) {
+	box.replaceChildren();
+	const on = element('label', '', { className: 'check' });
+	const tick = element('input', '', { type: 'checkbox', checked: keys.on,
+		id: 'keys-on' });
+	tick.addEventListener('change', () => {
+		keys.on = tick.checked;
+		save();
+	});
+	on.append(tick, element('span', 'Single keys act'));
+	const list = element('div', '', { className: 'keylist' });
+	for (const name of Object.keys(DEFAULTS)) {
+		const id = 'key-' + name;
+		const field = element('input', '', { id, maxLength: 1,
+			value: keys.map[name], autocomplete: 'off' });
+		field.addEventListener('change', () => {
+			keys.map[name] = field.value || DEFAULTS[name];
+			field.value = keys.map[name];
+			save();
+		});
+		list.append(element('label', WORDS[name], { htmlFor: id }), field);
+	}
+	box.append(on, list);
+}
+
+// ---- one press, one decision
+
+document.addEventListener('submit', (event) => {
+	const form = event.target;
+	if (form.method !== 'post')
+		return;
+	if (form.dataset.sent) {
+		event.preventDefault();
+		return;
+	}
+	form.dataset.sent = '1';
+	(event.submitter || form.querySelector('button'))
+		?.setAttribute('aria-busy', 'true');
+});
+
+window.addEventListener('pageshow', (event) => {
+	if (event.persisted)
+		location.reload();
+});
+
+// ---- the undo clock; the server decides, this only shows
+
+function runUndo(bar) {
+	const end = performance.now() + Number(bar.dataset.left) * 1000;
+	const text = bar.querySelector('.left');
+	const meter = bar.querySelector('progress');
+	const timer = setInterval(() => {
+		const left = (end - performance.now()) / 1000;
+		if (left <= 0) {
+			clearInterval(timer);
+			bar.remove();
+			return;
+		}
+		text.textContent = String(Math.ceil(left));
+		meter.value = left;
+	}, 250);
+}
+
+// ---- counts: rows never move by themselves, a line says what is new
+
+async function refresh() {
+	if (document.hidden)
+		return;
+	let held;
+	try {
+		const answer = await fetch('/counts', {
+			headers: { Accept: 'application/json' },
+			redirect: 'error',
+		});
+		if (!answer.ok)
+			return;
+		({ held } = await answer.json());
+	} catch {
+		return;
+	}
+	const badge = $('#held');
+	if (!badge || typeof held !== 'number')
+		return;
+	const text = held > 1000 ? '1,000+' :
+		held === 1000 ? '1,000' : String(held);
+	const fresh = $('#fresh');
+	if (fresh && text !== badge.textContent && badge.dataset.first !== text) {
+		const link = fresh.querySelector('a');
+		link.href = location.pathname + location.search;
+		link.textContent = 'The queue has changed: ' + text +
+			' waiting. Show it';
+		fresh.hidden = false;
+	}
+	badge.textContent = text;
+	badge.hidden = held === 0;
+	document.title = document.title.replace(/^(\([^)]*\) )?/,
+		held > 0 ? '(' + text + ') ' : '');
+}
+
+// ---- start
+
+function openTarget() {
+	if (location.hash === '#approve-form')
+		unfold('#approve', 'input[name=domain], #approve-button');
+	else if (location.hash === '#reject-form')
+		unfold('#reject', 'input[name=category]');
+}
+
+function start() {
+	const help = $('#help-open');
+	if (help) {
+		help.hidden = false;
+		help.addEventListener('click', showHelp);
+	}
+	if ($('#keys'))
+		showSettings($('#keys'));
+	if ($('#undo'))
+		runUndo($('#undo'));
+	if ($('#held'))
+		setInterval(refresh, COUNT_MS);
+	$('#error')?.focus();
+	openTarget();
+	window.addEventListener('hashchange', openTarget);
+	document.addEventListener('focusin', () => {
+		const link = focused();
+		if (link)
+			remember(link);
+	});
+	if (rows().length > 0) {
+		const at = sessionStorage.getItem('at');
+		rows().find((link) => link.getAttribute('href') === at)?.focus();
+	}
+	document.documentElement.dataset.ready = '1';
+}
+
+start();

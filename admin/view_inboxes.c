@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view_inboxes.c - inboxes, the pause switches, reject all, the own account
+ */
+#include "admin/view.h"
+
+#include <string.h>
+
+#include "admin/html.h"
+#include "base/buf.h"
+
+static void
+put_mode(struct buf *out, int mode)
+{
+	HTML(out, LIT("<span class=\"mode\" data-mode=\""), NUM(mode),
+	    LIT("\">"), TEXT(view_mode_label(mode)), LIT("</span>"));
+}
+
+static void
+put_inbox(struct buf *out, const struct view_inbox *row)
+{
+	HTML(out, LIT("<tr><th scope=\"row\">"));
+	view_part_address(out, row->address);
+	if (row->paused)
+		HTML(out, LIT(" <span class=\"chip warn\">paused</span>"));
+	if (row->suspended)
+		HTML(out, LIT(" <span class=\"chip bad\">suspended</span>"));
+	if (row->alarm != NULL && row->alarm[0] != '\0')
+		HTML(out, LIT(" <span class=\"chip bad\">"), TEXT(row->alarm),
+		    LIT("</span>"));
+	if (!row->claimed)
+		HTML(out, LIT(" <span class=\"chip\">not claimed</span>"));
+	HTML(out, LIT("</th><td>"), TEXT(row->tenant), LIT("</td><td>"));
+	put_mode(out, row->mode);
+	HTML(out, LIT("</td><td class=\"num\">"));
+	if (row->held > 0) {
+		HTML(out, LIT("<a href=\"/q?inbox="), PATH(row->address),
+		    LIT("\">"));
+		view_part_count(out, row->held, 1000);
+		HTML(out, LIT("</a>"));
+	} else {
+		HTML(out, LIT("0"));
+	}
+	HTML(out, LIT("</td><td class=\"num\">"), NUM(row->sent_today));
+	if (row->limit_day > 0)
+		HTML(out, LIT(" <span class=\"muted\">of "),
+		    NUM(row->limit_day), LIT("</span>"));
+	HTML(out, LIT("</td></tr>\n"));
+}
+
+void
+view_inboxes(struct buf *out, const struct view_shell *shell,
+    const struct view_inboxes *inboxes)
+{
+	size_t i;
+
+	view_shell_start(out, shell);
+	HTML(out,
+	    LIT("<div class=\"head\"><div><h1>Inboxes</h1><p class=\"sub\">"
+	        "<span>Modes and limits are changed with <code>posternctl"
+	        "</code></span></p></div></div>"));
+	if (inboxes->row_count == 0)
+		HTML(out,
+		    LIT("<div class=\"empty\"><h2>No inboxes yet</h2><p>"
+		        "<code>posternctl inbox create</code> makes one and "
+		        "prints a claim code for its agent.</p></div>"));
+	else
+		HTML(out,
+		    LIT("<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+		        "aria-label=\"Inboxes\"><table><thead><tr>"
+		        "<th scope=\"col\">Inbox</th><th scope=\"col\">Tenant"
+		        "</th><th scope=\"col\">Mode</th><th scope=\"col\" "
+		        "class=\"num\">Waiting</th><th scope=\"col\" "
+		        "class=\"num\">Accepted today</th></tr></thead>"
+		        "<tbody>\n"));
+	for (i = 0; i < inboxes->row_count; i++)
+		put_inbox(out, &inboxes->rows[i]);
+	HTML(out,
+	    LIT_IF(inboxes->row_count > 0, "</tbody></table></div>"));
+	view_shell_end(out, shell);
+}
+
+static void
+put_keys(struct buf *out, int64_t tenant, int64_t inbox)
+{
+	HTML(out, LIT("<input type=\"hidden\" name=\"tenant\" value=\""),
+	    NUM(tenant),
+	    LIT("\"><input type=\"hidden\" name=\"inbox\" value=\""),
+	    NUM(inbox), LIT("\">"));
+}
+
+static void
+put_switch(struct buf *out, const struct view_shell *shell,
+    const struct view_switch *row, bool step_up)
+{
+	HTML(out, LIT("<li class=\"switch\" data-level=\""), ATTR(row->level),
+	    LIT("\"><div><b><bdi>"), TEXT(row->label), LIT("</bdi></b> "));
+	if (row->paused)
+		HTML(out, LIT("<span class=\"chip warn\">paused</span>"));
+	else
+		HTML(out, LIT("<span class=\"muted\">running</span>"));
+	HTML(out, LIT("</div>"));
+	if (!row->may) {
+		HTML(out, LIT("</li>\n"));
+		return;
+	}
+	HTML(out, LIT("<details><summary>"), LIT_IF(row->paused, "Resume…"),
+	    LIT_IF(!row->paused, "Pause…"),
+	    LIT("</summary><form method=\"post\" action=\"/pause\" "
+	        "class=\"stack\">"));
+	view_part_csrf(out, shell);
+	put_keys(out, row->tenant_key, row->inbox_key);
+	HTML(out, LIT("<input type=\"hidden\" name=\"to\" value=\""),
+	    LIT_IF(row->paused, "resume"), LIT_IF(!row->paused, "pause"),
+	    LIT("\"><label>Reason<input name=\"reason\" required "
+	        "maxlength=\"200\"></label>"));
+	if (row->paused && step_up)
+		HTML(out,
+		    LIT("<label>Your password again<input name=\"password\" "
+		        "type=\"password\" required maxlength=\"1024\" "
+		        "autocomplete=\"current-password\"></label>"));
+	HTML(out, LIT("<button"), LIT_IF(!row->paused, " class=\"danger\""),
+	    LIT(">"), LIT_IF(row->paused, "Resume"),
+	    LIT_IF(!row->paused, "Pause"),
+	    LIT("</button></form></details></li>\n"));
+}
+
+void
+view_pauses(struct buf *out, const struct view_shell *shell,
+    const struct view_pauses *pauses)
+{
+	size_t i;
+
+	view_shell_start(out, shell);
+	HTML(out,
+	    LIT("<div class=\"head\"><div><h1>Pause</h1><p class=\"sub\">"
+	        "<span>A pause holds all new mail and stops the relay before "
+	        "its next message. It takes effect at once.</span></p></div>"
+	        "</div>"));
+	if (pauses->error != NULL)
+		HTML(out,
+		    LIT("<p class=\"refusal\" role=\"alert\" id=\"error\" "
+		        "tabindex=\"-1\">"),
+		    TEXT(pauses->error), LIT("</p>"));
+	HTML(out, LIT("<ul class=\"switches\">\n"));
+	for (i = 0; i < pauses->row_count; i++)
+		put_switch(out, shell, &pauses->rows[i], pauses->step_up);
+	HTML(out,
+	    LIT("</ul><p class=\"muted small\">Resuming needs your password "
+	        "again, a reason, and the role senior or admin. Mail held by "
+	        "a pause stays held: it is decided one by one.</p>"));
+	view_shell_end(out, shell);
+}
+
+void
+view_reject_all(struct buf *out, const struct view_shell *shell,
+    const struct view_reject_all *all)
+{
+	view_shell_start(out, shell);
+	HTML(out,
+	    LIT("<section class=\"card\"><h1>Reject all from <bdi>"),
+	    TEXT(all->address), LIT("</bdi></h1><p>"));
+	view_part_count(out, all->held, 1000);
+	HTML(out,
+	    LIT(" messages wait. All of them are rejected, also those that "
+	        "arrive meanwhile. This cannot be undone.</p>"));
+	if (all->error != NULL)
+		HTML(out, LIT("<p class=\"refusal\" role=\"alert\">"),
+		    TEXT(all->error), LIT("</p>"));
+	HTML(out,
+	    LIT("<form method=\"post\" action=\"/reject-all\" "
+	        "class=\"stack\">"));
+	view_part_csrf(out, shell);
+	put_keys(out, all->tenant_key, all->inbox_key);
+	view_part_categories(out, NULL);
+	HTML(out,
+	    LIT("<label>Note to the agent<textarea name=\"note\" rows=\"3\" "
+	        "maxlength=\"1000\"></textarea></label>"
+	        "<button class=\"danger\">Reject all</button>"
+	        "<a href=\"/q\">Cancel</a></form></section>"));
+	view_shell_end(out, shell);
+}
+
+void
+view_account(struct buf *out, const struct view_shell *shell,
+    const struct view_account *account)
+{
+	view_shell_start(out, shell);
+	HTML(out, LIT("<section class=\"card\" id=\"account\"><h1>"),
+	    TEXT(shell->operator_name),
+	    LIT("</h1><dl class=\"facts\"><dt>Roles</dt><dd><pre>"),
+	    LINES(account->roles),
+	    LIT("</pre></dd><dt>Signed out when idle</dt><dd>in "));
+	view_part_left(out, shell->now_us, account->idle_us);
+	HTML(out, LIT("</dd><dt>Signed out at the latest</dt><dd>in "));
+	view_part_left(out, shell->now_us, account->expires_us);
+	HTML(out,
+	    LIT("</dd></dl><h2>Keys</h2><div id=\"keys\"><p class=\"muted\">"
+	        "Keyboard keys need scripts.</p></div>"
+	        "<form method=\"post\" action=\"/logout\">"));
+	view_part_csrf(out, shell);
+	HTML(out,
+	    LIT("<input type=\"hidden\" name=\"everywhere\" value=\"1\">"
+	        "<button>Sign out everywhere</button></form></section>"));
+	view_shell_end(out, shell);
+}
