@@ -113,7 +113,7 @@ struct view_queue_row {
 	int hidden; /* of all, in no header */
 	const char *subject;
 	enum view_risk risk;
-	const char *reasons; /* why it is held, in words */
+	const char *reasons; /* why it is held, if not by its mode alone */
 	int64_t at_us, expires_us, size;
 	int files; /* -1: not known */
 	int version, round;

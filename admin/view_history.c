@@ -77,8 +77,10 @@ put_row(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("</bdi></a>"));
 	if (row->test)
 		HTML(out, LIT(" <span class=\"chip\">test</span>"));
-	HTML(out, LIT("</span><span class=\"c-inbox\"><bdi>"), TEXT(row->inbox),
-	    LIT("</bdi></span><span class=\"c-age\"><span class=\"word\">"
+	HTML(out, LIT("</span><span class=\"c-inbox\">"));
+	view_part_address(out, row->inbox);
+	HTML(out,
+	    LIT("</span><span class=\"c-age\"><span class=\"word\">"
 	        "submitted </span>"));
 	view_part_age(out, shell->now_us, row->at_us);
 	HTML(out,

@@ -80,7 +80,7 @@ put_sender(struct buf *out, const struct view_message *m)
 		    LIT("<dt>Reply-To</dt><dd><bdi>"), TEXT(m->reply_to),
 		    LIT("</bdi> <span class=\"chip warn\">answers go "
 		        "elsewhere</span></dd>"));
-	HTML(out, LIT("<dt>Envelope from</dt><dd>"));
+	HTML(out, LIT("<dt>Envelope</dt><dd>"));
 	view_part_address(out, m->mail_from);
 	HTML(out, LIT("</dd></dl>"));
 }

@@ -85,23 +85,27 @@ view_mode_label(int mode)
 	return labels[mode];
 }
 
+/* "2026-11-28 03:42:25 UTC" or, for machines, "2026-11-28T03:42:25Z". */
 static void
-format_utc(char *s, size_t n, const char *format, int64_t at_us)
+format_utc(char s[40], bool machine, int64_t at_us)
 {
 	time_t at = (time_t)(at_us / US);
-	struct tm tm;
+	struct tm tm = { 0 };
 
-	if (gmtime_r(&at, &tm) == NULL || strftime(s, n, format, &tm) == 0)
-		s[0] = '\0';
+	gmtime_r(&at, &tm);
+	if (machine)
+		strftime(s, 40, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	else
+		strftime(s, 40, "%Y-%m-%d %H:%M:%S UTC", &tm);
 }
 
 static void
 open_time(struct buf *out, int64_t at_us)
 {
-	char iso[32], full[40];
+	char iso[40], full[40];
 
-	format_utc(iso, sizeof(iso), "%Y-%m-%dT%H:%M:%SZ", at_us);
-	format_utc(full, sizeof(full), "%Y-%m-%d %H:%M:%S UTC", at_us);
+	format_utc(iso, true, at_us);
+	format_utc(full, false, at_us);
 	HTML(out, LIT("<time datetime=\""), ATTR(iso), LIT("\" title=\""),
 	    ATTR(full), LIT("\">"));
 }
@@ -115,7 +119,7 @@ view_part_time(struct buf *out, int64_t at_us)
 		HTML(out, LIT("–"));
 		return;
 	}
-	format_utc(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", at_us);
+	format_utc(text, false, at_us);
 	open_time(out, at_us);
 	HTML(out, TEXT(text), LIT("</time>"));
 }
@@ -237,8 +241,9 @@ view_part_address(struct buf *out, const char *address)
 		    LIT("</bdi>"));
 		return;
 	}
-	HTML(out, LIT("<bdi class=\"addr\">"),
-	    TEXTN(address, (size_t)(at - address)), LIT("<span class=\"at\">@"),
+	HTML(out, LIT("<bdi class=\"addr\"><span class=\"local\">"),
+	    TEXTN(address, (size_t)(at - address)),
+	    LIT("</span><span class=\"at\">@"),
 	    TEXT(at + 1), LIT("</span></bdi>"));
 }
 

@@ -77,6 +77,9 @@ put_chips(struct buf *out, const struct view_queue_row *row)
 	if (row->integrity)
 		HTML(out,
 		    LIT(" <span class=\"chip bad\">bytes changed</span>"));
+	if (row->reasons != NULL && row->reasons[0] != '\0')
+		HTML(out, LIT(" <span class=\"chip\">"), TEXT(row->reasons),
+		    LIT("</span>"));
 	if (row->returned)
 		HTML(out, LIT(" <span class=\"chip\">came back</span>"));
 	if (row->need > 1)
@@ -105,8 +108,8 @@ put_single(struct buf *out, const struct view_shell *shell,
 		HTML(out, TEXT(row->subject));
 	HTML(out, LIT("</bdi></a>"));
 	put_chips(out, row);
-	HTML(out, LIT("</span><span class=\"c-inbox\"><bdi>"), TEXT(row->inbox),
-	    LIT("</bdi></span><span class=\"c-why\">"), TEXT(row->reasons));
+	HTML(out, LIT("</span><span class=\"c-inbox\">"));
+	view_part_address(out, row->inbox);
 	HTML(out, LIT("</span><span class=\"c-size\">"));
 	if (row->files > 0)
 		HTML(out, LIT("<span class=\"files\">"), NUM(row->files),
@@ -209,7 +212,7 @@ view_queue(struct buf *out, const struct view_shell *shell,
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>Risk"
 		        "</span><span>Goes to</span><span>Subject</span><span>"
-		        "From inbox</span><span>Held because</span><span>Size"
+		        "From inbox</span><span>Size"
 		        "</span><span>Waiting</span><span>Expires</span></div>"
 		        "<ol class=\"rows\" id=\"rows\">\n"));
 	for (i = 0; i < queue->row_count; i++) {

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * review.h - what a signed-in person may see: queue, history, one message.
+ *
+ * Calls answer as operator.h says. Lists come as arrays in the arena.
+ */
+#ifndef STORE_REVIEW_H
+#define STORE_REVIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "base/uuid.h"
+#include "store/operator.h"
+
+struct review_tenant {
+	int64_t tenant;
+	char *slug, *name;
+	int held;
+	bool paused;
+};
+struct review_tenants {
+	struct review_answer is;
+	struct review_tenant *row;
+	size_t n;
+};
+void review_tenants(const struct store_operator *who, struct arena *mem,
+    struct review_tenants *out, review_done_fn *done, void *arg);
+
+struct review_inbox {
+	int64_t tenant, inbox;
+	char *address, *alarm;
+	int mode, held, lim_day, used_day;
+	bool paused, suspended, claimed;
+};
+struct review_inboxes {
+	struct review_answer is;
+	struct review_inbox *row;
+	size_t n;
+};
+/* `tenant` 0: all in scope. */
+void review_inboxes(const struct store_operator *who, int64_t tenant,
+    struct arena *mem, struct review_inboxes *out, review_done_fn *done,
+    void *arg);
+
+struct review_query {
+	int64_t tenant, inbox; /* 0 = all in scope */
+	const char *states; /* "1,2"; NULL = held */
+	const char *search;
+	const char *after; /* sort_key of the last row seen */
+	int limit;
+	bool collapse; /* at most 5 rows of an inbox */
+};
+struct review_row {
+	char *sort_key;
+	int64_t tenant, inbox;
+	char *tenant_slug, *address;
+	struct uuid message;
+	int version, round, state;
+	char *rcpts, *kinds; /* lines; one letter each */
+	char *subject, *reasons;
+	int64_t size;
+	int attachments, risk;
+	int64_t hold_until_us, created_us, updated_us;
+	int need, approvals, more_in_inbox;
+	bool edited, integrity, test;
+};
+struct review_rows {
+	struct review_answer is;
+	struct review_row *row;
+	size_t n;
+};
+void review_list(const struct store_operator *who,
+    const struct review_query *query, struct arena *mem,
+    struct review_rows *out, review_done_fn *done, void *arg);
+
+struct review_count {
+	struct review_answer is;
+	int n;
+	bool capped;
+	int64_t oldest_us;
+};
+void review_count(const struct store_operator *who,
+    const struct review_query *query, struct review_count *out,
+    review_done_fn *done, void *arg);
+
+struct review_message {
+	struct review_answer is;
+	struct uuid message, revises;
+	int64_t tenant, inbox;
+	char *tenant_slug, *address, *mail_from;
+	int mode, version, round, state;
+	unsigned char digest[32], body_tag[32];
+	char *rcpts, *kinds, *subject, *params, *context, *reasons;
+	int64_t size, send_at, not_after;
+	int chunks, risk, need, approvals, attachments;
+	bool i_approved, may_decide, leased, test, inbox_paused, edited;
+	char *integrity, *may_why, *door, *author;
+	char *verdict, *category, *note, *hint;
+	int findings_set, finding_max;
+	int64_t hold_until_us, created_us, updated_us, decided_us;
+	int64_t not_before_us, undo_until_us, now_us;
+};
+/* `why`: NULL, or the reason to open a decided message (audited). */
+void review_get(const struct store_operator *who, const struct uuid *message,
+    const char *why, struct arena *mem, struct review_message *out,
+    review_done_fn *done, void *arg);
+
+struct review_keys {
+	struct review_answer is;
+	unsigned char deployment[16], digest[32], body_tag[32];
+	int epoch, version, round, tenant_epoch, chunks;
+	int64_t tenant, inbox, size, now_us;
+	struct str tenant_box, tenant_priv; /* in the arena */
+	unsigned char tenant_pub[32];
+};
+void review_keys(const struct store_operator *who, const struct uuid *message,
+    int version, struct arena *mem, struct review_keys *out,
+    review_done_fn *done, void *arg);
+
+struct review_chunks {
+	struct review_answer is;
+	struct str *row; /* sealed chunks in order */
+	size_t n;
+};
+void review_body(const struct store_operator *who, const struct uuid *message,
+    int version, int from, int limit, struct arena *mem,
+    struct review_chunks *out, review_done_fn *done, void *arg);
+
+struct review_recipient {
+	char *address, *reply, *enhanced;
+	char kind;
+	int delivery, reply_code, attempts;
+	int64_t next_us;
+};
+struct review_recipients {
+	struct review_answer is;
+	struct review_recipient *row;
+	size_t n;
+};
+void review_recipients(const struct store_operator *who,
+    const struct uuid *message, struct arena *mem,
+    struct review_recipients *out, review_done_fn *done, void *arg);
+
+struct review_event {
+	int64_t at_us;
+	char *type, *actor, *who, *detail;
+};
+struct review_events {
+	struct review_answer is;
+	struct review_event *row;
+	size_t n;
+};
+void review_events(const struct store_operator *who,
+    const struct uuid *message, struct arena *mem, struct review_events *out,
+    review_done_fn *done, void *arg);
+
+struct review_decision {
+	int version, round;
+	char *operator_name, *verdict, *category, *note, *hint;
+	int64_t at_us;
+};
+struct review_decisions {
+	struct review_answer is;
+	struct review_decision *row;
+	size_t n;
+};
+void review_decisions(const struct store_operator *who,
+    const struct uuid *message, struct arena *mem,
+    struct review_decisions *out, review_done_fn *done, void *arg);
+
+#endif
