@@ -160,8 +160,8 @@ put_char(struct buf *out, enum html_kind kind, const unsigned char *s, size_t n)
 		return 1;
 	}
 	if ((code_point == '\n' || code_point == '\t')
-	        ? kind != HTML_LINES
-	        : html_is_odd(code_point))
+		? kind != HTML_LINES
+		: html_is_odd(code_point))
 		put_odd(out, kind, code_point);
 	else
 		buf_add(out, s, len);
@@ -176,7 +176,7 @@ put_text(struct buf *out, enum html_kind kind, const char *p, size_t n)
 
 	while (n > 0) {
 		while (plain < n && s[plain] >= 0x20 && s[plain] < 0x7f &&
-		    entity(s[plain]) == NULL)
+		       entity(s[plain]) == NULL)
 			plain++;
 		buf_add(out, s, plain);
 		s += plain;
@@ -195,8 +195,8 @@ static int
 is_unreserved(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	    (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' ||
-	    c == '~';
+	       (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' ||
+	       c == '~';
 }
 
 static void

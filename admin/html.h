@@ -48,13 +48,14 @@ struct html_piece {
 
 /* A literal chosen at run time: `cond` picks one of two literals. */
 #define LIT_IF(cond, s)                                                        \
-	((struct html_piece){                                                  \
-	    .kind = HTML_LIT, .p = "" s "", .n = (cond) ? sizeof("" s "") - 1 : 0 })
+	((struct html_piece){ .kind = HTML_LIT,                                \
+	    .p = "" s "",                                                      \
+	    .n = (cond) ? sizeof("" s "") - 1 : 0 })
 
 #define HTML(out, ...)                                                         \
 	html_put((out), (const struct html_piece[]){ __VA_ARGS__ },            \
 	    sizeof((const struct html_piece[]){ __VA_ARGS__ }) /               \
-	        sizeof(struct html_piece))
+		sizeof(struct html_piece))
 
 struct html_piece html_piece_str(enum html_kind kind, const char *s);
 struct html_piece html_piece_mem(enum html_kind kind, const char *p, size_t n);

@@ -17,8 +17,7 @@ put_tabs(struct buf *out, const struct view_message *m)
 	HTML(out, LIT("<nav class=\"tabs\" aria-label=\"Form\"><a href=\"/m/"),
 	    PATH(m->id), LIT("\""),
 	    LIT_IF(m->tab == VIEW_TAB_TEXT, " aria-current=\"true\""),
-	    LIT(">Text</a><a href=\"/m/"), PATH(m->id),
-	    LIT("?view=headers\""),
+	    LIT(">Text</a><a href=\"/m/"), PATH(m->id), LIT("?view=headers\""),
 	    LIT_IF(m->tab == VIEW_TAB_HEADERS, " aria-current=\"true\""),
 	    LIT(">Headers</a><a href=\"/m/"), PATH(m->id), LIT("?view=raw\""),
 	    LIT_IF(m->tab == VIEW_TAB_RAW, " aria-current=\"true\""),
@@ -40,9 +39,8 @@ put_part(struct buf *out, const struct view_part *part, size_t parts)
 		return;
 	}
 	if (part->code)
-		HTML(out,
-		    LIT("<pre class=\"code\" tabindex=\"0\" "
-		        "aria-label=\"Source\">"));
+		HTML(out, LIT("<pre class=\"code\" tabindex=\"0\" "
+			      "aria-label=\"Source\">"));
 	else
 		HTML(out, LIT("<div class=\"prose\" dir=\"auto\">"));
 	HTML(out, LINESN(part->text, part->text_n));
@@ -51,9 +49,8 @@ put_part(struct buf *out, const struct view_part *part, size_t parts)
 	else
 		HTML(out, LIT("</div>"));
 	if (part->cut)
-		HTML(out,
-		    LIT("<p class=\"cut\">The text goes on. Download the "
-		        "message to read all of it.</p>"));
+		HTML(out, LIT("<p class=\"cut\">The text goes on. Download the "
+			      "message to read all of it.</p>"));
 }
 
 static void
@@ -79,8 +76,7 @@ put_headers(struct buf *out, const struct view_message *m)
 		    LIT("</dt><dd><bdi>"), TEXT(m->headers[i].value),
 		    LIT("</bdi>"));
 		if (m->headers[i].differs)
-			HTML(out,
-			    LIT(" <span class=\"chip\">encoded</span>"));
+			HTML(out, LIT(" <span class=\"chip\">encoded</span>"));
 		HTML(out, LIT("</dd>"));
 	}
 	HTML(out, LIT("</dl>"));
@@ -91,20 +87,19 @@ put_raw(struct buf *out, const struct view_message *m)
 {
 	HTML(out,
 	    LIT("<pre class=\"code\" id=\"raw\" tabindex=\"0\" "
-	        "aria-label=\"Raw message\">"),
+		"aria-label=\"Raw message\">"),
 	    LINESN(m->raw, m->raw_n), LIT("</pre>"));
 	if (m->raw_cut)
-		HTML(out,
-		    LIT("<p class=\"cut\">Only the first part is shown. "
-		        "Download the message for all of it.</p>"));
+		HTML(out, LIT("<p class=\"cut\">Only the first part is shown. "
+			      "Download the message for all of it.</p>"));
 }
 
 void
 view_message_body(struct buf *out, const struct view_message *m)
 {
-	HTML(out,
-	    LIT("<section class=\"panel\" id=\"what\"><div class=\"panel-head\">"
-	        "<h2 class=\"vh\">Content</h2>"));
+	HTML(out, LIT("<section class=\"panel\" id=\"what\"><div "
+		      "class=\"panel-head\">"
+		      "<h2 class=\"vh\">Content</h2>"));
 	put_tabs(out, m);
 	HTML(out, LIT("</div>"));
 	if (m->body_problem != NULL)
@@ -124,8 +119,8 @@ view_message_body(struct buf *out, const struct view_message *m)
 	if (m->body_problem == NULL)
 		HTML(out, LIT("<p class=\"after\"><a href=\"/m/"), PATH(m->id),
 		    LIT("/download\" download>Download message</a> "
-		        "<span class=\"muted\">as .eml; each download is in "
-		        "the audit log</span></p>"));
+			"<span class=\"muted\">as .eml; each download is in "
+			"the audit log</span></p>"));
 	HTML(out, LIT("</section>"));
 }
 
@@ -151,7 +146,7 @@ put_file(
 		    TEXT(file->sniffed), LIT("</span>"));
 	HTML(out,
 	    LIT("</span><span class=\"sha\"><span class=\"muted\">SHA-256"
-	        "</span> <code>"),
+		"</span> <code>"),
 	    TEXT(file->sha256), LIT("</code></span></li>"));
 }
 
@@ -164,11 +159,11 @@ view_message_files(struct buf *out, const struct view_message *m)
 		return;
 	HTML(out,
 	    LIT("<section class=\"panel\" id=\"files\"><h2>Files "
-	        "<span class=\"muted\">"),
+		"<span class=\"muted\">"),
 	    NUM(m->file_count), LIT("</span></h2><ul class=\"files-list\">"));
 	for (i = 0; i < m->file_count; i++)
 		put_file(out, m, &m->files[i]);
 	HTML(out,
 	    LIT("</ul><p class=\"after muted\">Nothing is opened here. A file "
-	        "is only ever downloaded as an attachment.</p></section>"));
+		"is only ever downloaded as an attachment.</p></section>"));
 }

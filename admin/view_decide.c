@@ -67,19 +67,17 @@ put_named(struct buf *out, const struct view_message *m)
 static void
 put_domain(struct buf *out)
 {
-	HTML(out,
-	    LIT("<label>Type the domain of one recipient"
-	        "<input name=\"domain\" required autocomplete=\"off\" "
-	        "autocapitalize=\"none\" spellcheck=\"false\" "
-	        "maxlength=\"255\"></label>"));
+	HTML(out, LIT("<label>Type the domain of one recipient"
+		      "<input name=\"domain\" required autocomplete=\"off\" "
+		      "autocapitalize=\"none\" spellcheck=\"false\" "
+		      "maxlength=\"255\"></label>"));
 }
 
 static void
 put_window(struct buf *out, const struct view_message *m)
 {
 	if (m->undo_s > 0)
-		HTML(out,
-		    LIT("<p class=\"small muted\">It leaves after "),
+		HTML(out, LIT("<p class=\"small muted\">It leaves after "),
 		    NUM(m->undo_s), LIT(" s; until then you can undo.</p>"));
 }
 
@@ -92,8 +90,8 @@ put_approve(struct buf *out, const struct view_shell *shell,
 	if (fold)
 		HTML(out,
 		    LIT("<details class=\"approve\" id=\"approve\" "
-		        "name=\"verdict\"><summary class=\"primary\">Approve "
-		        "<kbd>a</kbd></summary>"));
+			"name=\"verdict\"><summary class=\"primary\">Approve "
+			"<kbd>a</kbd></summary>"));
 	HTML(out, LIT("<form method=\"post\" action=\"/m/"), PATH(m->id),
 	    LIT("/decide\" class=\"stack\" id=\"approve-form\" data-risk=\""),
 	    NUM(m->risk), LIT("\">"));
@@ -102,9 +100,8 @@ put_approve(struct buf *out, const struct view_shell *shell,
 		put_named(out, m);
 	if (m->risk == VIEW_RISK_HIGH)
 		put_domain(out);
-	HTML(out,
-	    LIT("<button class=\"primary\" name=\"verdict\" value=\"a\" "
-	        "id=\"approve-button\">"));
+	HTML(out, LIT("<button class=\"primary\" name=\"verdict\" value=\"a\" "
+		      "id=\"approve-button\">"));
 	put_send_label(out, m);
 	HTML(out, LIT_IF(!fold, " <kbd>a</kbd>"), LIT_IF(fold, " <kbd>↵</kbd>"),
 	    LIT("</button>"));
@@ -122,28 +119,27 @@ put_reject(struct buf *out, const struct view_shell *shell,
 	    LIT("<details class=\"reject\" id=\"reject\" name=\"verdict\""),
 	    LIT_IF(m->typed_note != NULL, " open"),
 	    LIT("><summary>Reject <kbd>r</kbd></summary>"
-	        "<form method=\"post\" action=\"/m/"),
-	    PATH(m->id),
-	    LIT("/decide\" class=\"stack\" id=\"reject-form\">"));
+		"<form method=\"post\" action=\"/m/"),
+	    PATH(m->id), LIT("/decide\" class=\"stack\" id=\"reject-form\">"));
 	put_binding(out, shell, m);
 	view_part_categories(out, m->category);
 	HTML(out,
 	    LIT("<label>Note to the agent <small class=\"muted\">it reads this "
-	        "word for word</small><textarea name=\"note\" rows=\"3\" "
-	        "maxlength=\"1000\">"),
+		"word for word</small><textarea name=\"note\" rows=\"3\" "
+		"maxlength=\"1000\">"),
 	    LINES(m->typed_note),
 	    LIT("</textarea></label><label>What it should do"
-	        "<select name=\"hint\">"
-	        "<option value=\"\">No hint</option>"
-	        "<option value=\"revise_and_resubmit\">Revise and send again"
-	        "</option>"
-	        "<option value=\"ask_human\">Ask a person</option>"
-	        "<option value=\"do_not_retry\">Do not try again</option>"
-	        "</select></label>"
-	        "<button class=\"danger\" name=\"verdict\" value=\"r\" "
-	        "id=\"reject-button\">Reject <kbd>Ctrl ↵</kbd></button>"
-	        "<p class=\"small muted\">Nothing is sent. The agent is told "
-	        "at once; this cannot be undone.</p></form></details>"));
+		"<select name=\"hint\">"
+		"<option value=\"\">No hint</option>"
+		"<option value=\"revise_and_resubmit\">Revise and send again"
+		"</option>"
+		"<option value=\"ask_human\">Ask a person</option>"
+		"<option value=\"do_not_retry\">Do not try again</option>"
+		"</select></label>"
+		"<button class=\"danger\" name=\"verdict\" value=\"r\" "
+		"id=\"reject-button\">Reject <kbd>Ctrl ↵</kbd></button>"
+		"<p class=\"small muted\">Nothing is sent. The agent is told "
+		"at once; this cannot be undone.</p></form></details>"));
 }
 
 static void
@@ -154,7 +150,8 @@ put_decided(struct buf *out, const struct view_shell *shell,
 	view_part_state(out, m->state);
 	if (m->verdict != NULL) {
 		HTML(out, LIT(" "),
-		    TEXT(strcmp(m->verdict, "a") == 0 ? "Approved" : "Rejected"),
+		    TEXT(
+			strcmp(m->verdict, "a") == 0 ? "Approved" : "Rejected"),
 		    LIT(" by <b>"), TEXT(m->decided_by), LIT("</b>, "));
 		view_part_age(out, shell->now_us, m->decided_us);
 		HTML(out, LIT(" ago"));
@@ -177,7 +174,7 @@ put_decided(struct buf *out, const struct view_shell *shell,
 		    LIT("<input type=\"hidden\" name=\"version\" value=\""),
 		    NUM(m->version),
 		    LIT("\"><input type=\"hidden\" name=\"round\" "
-		        "value=\""),
+			"value=\""),
 		    NUM(m->round),
 		    LIT("\"><button>Undo: hold it again</button></form>"));
 	}
@@ -188,7 +185,7 @@ view_message_decide(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
 {
 	HTML(out, LIT("<section class=\"decide\" id=\"decide\">"
-	              "<h2 class=\"vh\">Decide</h2>"));
+		      "<h2 class=\"vh\">Decide</h2>"));
 	if (strcmp(m->state, "held") != 0)
 		put_decided(out, shell, m);
 	if (m->why_not != NULL)
@@ -223,7 +220,7 @@ view_message_facts(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
 {
 	HTML(out, LIT("<dl class=\"facts\" id=\"facts\"><dt>Fingerprint</dt>"
-	              "<dd><code class=\"digest\">"));
+		      "<dd><code class=\"digest\">"));
 	put_digest(out, m->digest);
 	HTML(out, LIT("</code></dd><dt>Version</dt><dd>"), NUM(m->version));
 	if (m->round > 1)
@@ -250,12 +247,11 @@ view_message_bar(struct buf *out, const struct view_message *m)
 		return;
 	HTML(out, LIT("<nav class=\"bar\" aria-label=\"Decide\">"));
 	if (m->may_reject)
-		HTML(out,
-		    LIT("<a class=\"button\" href=\"#reject-form\">Reject"
-		        "</a>"));
+		HTML(out, LIT("<a class=\"button\" href=\"#reject-form\">Reject"
+			      "</a>"));
 	if (m->may_approve && !m->reject_only)
 		HTML(out,
 		    LIT("<a class=\"button primary\" href=\"#approve-form\">"
-		        "Approve</a>"));
+			"Approve</a>"));
 	HTML(out, LIT("</nav>"));
 }

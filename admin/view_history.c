@@ -30,7 +30,7 @@ put_filters(struct buf *out, const struct view_history *history)
 	for (i = 0; i < sizeof(shows) / sizeof(shows[0]); i++)
 		HTML(out, shows[i].link,
 		    LIT_IF(strcmp(shows[i].name, history->show) == 0,
-		        " aria-current=\"true\""),
+			" aria-current=\"true\""),
 		    LIT(">"), shows[i].label, LIT("</a>"));
 	HTML(out, LIT("</nav>"));
 }
@@ -42,13 +42,14 @@ put_head(struct buf *out, const struct view_history *history)
 	put_filters(out, history);
 	HTML(out,
 	    LIT("</div><form class=\"search\" role=\"search\" "
-	        "action=\"/history\"><label class=\"vh\" for=\"find\">Search "
-	        "the history</label><input id=\"find\" name=\"q\" "
-	        "type=\"search\" maxlength=\"200\" spellcheck=\"false\" "
-	        "placeholder=\"Address, @domain, subject or id\" value=\""),
+		"action=\"/history\"><label class=\"vh\" for=\"find\">Search "
+		"the history</label><input id=\"find\" name=\"q\" "
+		"type=\"search\" maxlength=\"200\" spellcheck=\"false\" "
+		"placeholder=\"Address, @domain, subject or id\" value=\""),
 	    ATTR(history->query),
 	    LIT("\"><input type=\"hidden\" name=\"show\" value=\""),
-	    ATTR(history->show), LIT("\"><button>Search</button></form></div>"));
+	    ATTR(history->show),
+	    LIT("\"><button>Search</button></form></div>"));
 }
 
 static void
@@ -68,7 +69,7 @@ put_row(struct buf *out, const struct view_shell *shell,
 		    LIT(" hidden</span>"));
 	HTML(out,
 	    LIT("</span><span class=\"c-subject\"><a class=\"hit\" "
-	        "href=\"/m/"),
+		"href=\"/m/"),
 	    PATH(row->id), LIT("\"><bdi>"));
 	if (row->subject == NULL || row->subject[0] == '\0')
 		HTML(out, LIT("<i class=\"none\">No subject</i>"));
@@ -79,13 +80,12 @@ put_row(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT(" <span class=\"chip\">test</span>"));
 	HTML(out, LIT("</span><span class=\"c-inbox\">"));
 	view_part_address(out, row->inbox);
-	HTML(out,
-	    LIT("</span><span class=\"c-age\"><span class=\"word\">"
-	        "submitted </span>"));
+	HTML(out, LIT("</span><span class=\"c-age\"><span class=\"word\">"
+		      "submitted </span>"));
 	view_part_age(out, shell->now_us, row->at_us);
 	HTML(out,
 	    LIT("</span><span class=\"c-left\"><span class=\"word\">changed "
-	        "</span>"));
+		"</span>"));
 	view_part_age(out, shell->now_us, row->changed_us);
 	HTML(out, LIT("</span></li>\n"));
 }
@@ -103,14 +103,14 @@ view_history(struct buf *out, const struct view_shell *shell,
 	if (history->row_count == 0)
 		HTML(out,
 		    LIT("<div class=\"empty\"><h2>Nothing here</h2><p>Nothing "
-		        "fits, or what did was removed when its time was up."
-		        "</p></div>"));
+			"fits, or what did was removed when its time was up."
+			"</p></div>"));
 	else
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>State"
-		        "</span><span>To</span><span>Subject</span><span>From "
-		        "inbox</span><span>Submitted</span><span>Changed"
-		        "</span></div><ol class=\"rows\" id=\"rows\">\n"));
+			"</span><span>To</span><span>Subject</span><span>From "
+			"inbox</span><span>Submitted</span><span>Changed"
+			"</span></div><ol class=\"rows\" id=\"rows\">\n"));
 	for (i = 0; i < history->row_count; i++)
 		put_row(out, shell, &history->rows[i]);
 	HTML(out, LIT_IF(history->row_count > 0, "</ol>"));
@@ -121,7 +121,7 @@ view_history(struct buf *out, const struct view_shell *shell,
 	if (history->next != NULL) {
 		HTML(out,
 		    LIT("<a class=\"button\" rel=\"next\" "
-		        "href=\"/history?show="),
+			"href=\"/history?show="),
 		    PATH(history->show), LIT("&amp;after="),
 		    PATH(history->next));
 		if (history->query != NULL)

@@ -57,26 +57,25 @@ view_inboxes(struct buf *out, const struct view_shell *shell,
 	view_shell_start(out, shell);
 	HTML(out,
 	    LIT("<div class=\"head\"><div><h1>Inboxes</h1><p class=\"sub\">"
-	        "<span>Modes and limits are changed with <code>posternctl"
-	        "</code></span></p></div></div>"));
+		"<span>Modes and limits are changed with <code>posternctl"
+		"</code></span></p></div></div>"));
 	if (inboxes->row_count == 0)
 		HTML(out,
 		    LIT("<div class=\"empty\"><h2>No inboxes yet</h2><p>"
-		        "<code>posternctl inbox create</code> makes one and "
-		        "prints a claim code for its agent.</p></div>"));
+			"<code>posternctl inbox create</code> makes one and "
+			"prints a claim code for its agent.</p></div>"));
 	else
 		HTML(out,
 		    LIT("<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-		        "aria-label=\"Inboxes\"><table><thead><tr>"
-		        "<th scope=\"col\">Inbox</th><th scope=\"col\">Tenant"
-		        "</th><th scope=\"col\">Mode</th><th scope=\"col\" "
-		        "class=\"num\">Waiting</th><th scope=\"col\" "
-		        "class=\"num\">Accepted today</th></tr></thead>"
-		        "<tbody>\n"));
+			"aria-label=\"Inboxes\"><table><thead><tr>"
+			"<th scope=\"col\">Inbox</th><th scope=\"col\">Tenant"
+			"</th><th scope=\"col\">Mode</th><th scope=\"col\" "
+			"class=\"num\">Waiting</th><th scope=\"col\" "
+			"class=\"num\">Accepted today</th></tr></thead>"
+			"<tbody>\n"));
 	for (i = 0; i < inboxes->row_count; i++)
 		put_inbox(out, &inboxes->rows[i]);
-	HTML(out,
-	    LIT_IF(inboxes->row_count > 0, "</tbody></table></div>"));
+	HTML(out, LIT_IF(inboxes->row_count > 0, "</tbody></table></div>"));
 	view_shell_end(out, shell);
 }
 
@@ -107,18 +106,18 @@ put_switch(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<details><summary>"), LIT_IF(row->paused, "Resume…"),
 	    LIT_IF(!row->paused, "Pause…"),
 	    LIT("</summary><form method=\"post\" action=\"/pause\" "
-	        "class=\"stack\">"));
+		"class=\"stack\">"));
 	view_part_csrf(out, shell);
 	put_keys(out, row->tenant_key, row->inbox_key);
 	HTML(out, LIT("<input type=\"hidden\" name=\"to\" value=\""),
 	    LIT_IF(row->paused, "resume"), LIT_IF(!row->paused, "pause"),
 	    LIT("\"><label>Reason<input name=\"reason\" required "
-	        "maxlength=\"200\"></label>"));
+		"maxlength=\"200\"></label>"));
 	if (row->paused && step_up)
 		HTML(out,
 		    LIT("<label>Your password again<input name=\"password\" "
-		        "type=\"password\" required maxlength=\"1024\" "
-		        "autocomplete=\"current-password\"></label>"));
+			"type=\"password\" required maxlength=\"1024\" "
+			"autocomplete=\"current-password\"></label>"));
 	HTML(out, LIT("<button"), LIT_IF(!row->paused, " class=\"danger\""),
 	    LIT(">"), LIT_IF(row->paused, "Resume"),
 	    LIT_IF(!row->paused, "Pause"),
@@ -134,21 +133,21 @@ view_pauses(struct buf *out, const struct view_shell *shell,
 	view_shell_start(out, shell);
 	HTML(out,
 	    LIT("<div class=\"head\"><div><h1>Pause</h1><p class=\"sub\">"
-	        "<span>A pause holds all new mail and stops the relay before "
-	        "its next message. It takes effect at once.</span></p></div>"
-	        "</div>"));
+		"<span>A pause holds all new mail and stops the relay before "
+		"its next message. It takes effect at once.</span></p></div>"
+		"</div>"));
 	if (pauses->error != NULL)
 		HTML(out,
 		    LIT("<p class=\"refusal\" role=\"alert\" id=\"error\" "
-		        "tabindex=\"-1\">"),
+			"tabindex=\"-1\">"),
 		    TEXT(pauses->error), LIT("</p>"));
 	HTML(out, LIT("<ul class=\"switches\">\n"));
 	for (i = 0; i < pauses->row_count; i++)
 		put_switch(out, shell, &pauses->rows[i], pauses->step_up);
 	HTML(out,
 	    LIT("</ul><p class=\"muted small\">Resuming needs your password "
-	        "again, a reason, and the role senior or admin. Mail held by "
-	        "a pause stays held: it is decided one by one.</p>"));
+		"again, a reason, and the role senior or admin. Mail held by "
+		"a pause stays held: it is decided one by one.</p>"));
 	view_shell_end(out, shell);
 }
 
@@ -157,27 +156,25 @@ view_reject_all(struct buf *out, const struct view_shell *shell,
     const struct view_reject_all *all)
 {
 	view_shell_start(out, shell);
-	HTML(out,
-	    LIT("<section class=\"card\"><h1>Reject all from <bdi>"),
+	HTML(out, LIT("<section class=\"card\"><h1>Reject all from <bdi>"),
 	    TEXT(all->address), LIT("</bdi></h1><p>"));
 	view_part_count(out, all->held, 1000);
 	HTML(out,
 	    LIT(" messages wait. All of them are rejected, also those that "
-	        "arrive meanwhile. This cannot be undone.</p>"));
+		"arrive meanwhile. This cannot be undone.</p>"));
 	if (all->error != NULL)
 		HTML(out, LIT("<p class=\"refusal\" role=\"alert\">"),
 		    TEXT(all->error), LIT("</p>"));
-	HTML(out,
-	    LIT("<form method=\"post\" action=\"/reject-all\" "
-	        "class=\"stack\">"));
+	HTML(out, LIT("<form method=\"post\" action=\"/reject-all\" "
+		      "class=\"stack\">"));
 	view_part_csrf(out, shell);
 	put_keys(out, all->tenant_key, all->inbox_key);
 	view_part_categories(out, NULL);
 	HTML(out,
 	    LIT("<label>Note to the agent<textarea name=\"note\" rows=\"3\" "
-	        "maxlength=\"1000\"></textarea></label>"
-	        "<button class=\"danger\">Reject all</button>"
-	        "<a href=\"/q\">Cancel</a></form></section>"));
+		"maxlength=\"1000\"></textarea></label>"
+		"<button class=\"danger\">Reject all</button>"
+		"<a href=\"/q\">Cancel</a></form></section>"));
 	view_shell_end(out, shell);
 }
 
@@ -196,11 +193,10 @@ view_account(struct buf *out, const struct view_shell *shell,
 	view_part_left(out, shell->now_us, account->expires_us);
 	HTML(out,
 	    LIT("</dd></dl><h2>Keys</h2><div id=\"keys\"><p class=\"muted\">"
-	        "Keyboard keys need scripts.</p></div>"
-	        "<form method=\"post\" action=\"/logout\">"));
+		"Keyboard keys need scripts.</p></div>"
+		"<form method=\"post\" action=\"/logout\">"));
 	view_part_csrf(out, shell);
-	HTML(out,
-	    LIT("<input type=\"hidden\" name=\"everywhere\" value=\"1\">"
-	        "<button>Sign out everywhere</button></form></section>"));
+	HTML(out, LIT("<input type=\"hidden\" name=\"everywhere\" value=\"1\">"
+		      "<button>Sign out everywhere</button></form></section>"));
 	view_shell_end(out, shell);
 }

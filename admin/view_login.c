@@ -14,7 +14,7 @@ put_error(struct buf *out, const char *error)
 		return;
 	HTML(out,
 	    LIT("<p class=\"refusal\" role=\"alert\" id=\"error\" "
-	        "tabindex=\"-1\">"),
+		"tabindex=\"-1\">"),
 	    TEXT(error), LIT("</p>"));
 }
 
@@ -28,20 +28,20 @@ view_login(struct buf *out, const struct view_login *login)
 	put_error(out, login->error);
 	HTML(out,
 	    LIT("<form method=\"post\" action=\"/login\" class=\"stack\">"
-	        "<label>Name<input name=\"name\" required maxlength=\"64\" "
-	        "autocomplete=\"username\" autocapitalize=\"none\" "
-	        "spellcheck=\"false\" value=\""),
+		"<label>Name<input name=\"name\" required maxlength=\"64\" "
+		"autocomplete=\"username\" autocapitalize=\"none\" "
+		"spellcheck=\"false\" value=\""),
 	    ATTR(login->name),
 	    LIT("\"></label>"
-	        "<label>Password<input name=\"password\" type=\"password\" "
-	        "required maxlength=\"1024\" "
-	        "autocomplete=\"current-password\"></label>"
-	        "<input type=\"hidden\" name=\"return_to\" value=\""),
+		"<label>Password<input name=\"password\" type=\"password\" "
+		"required maxlength=\"1024\" "
+		"autocomplete=\"current-password\"></label>"
+		"<input type=\"hidden\" name=\"return_to\" value=\""),
 	    ATTR(login->return_to),
 	    LIT("\"><button class=\"primary\">Sign in</button></form>"
-	        "<p class=\"muted small\">Accounts are made by another "
-	        "operator, or with <code>posternctl operator create</code>. "
-	        "There is no default password.</p></section>"));
+		"<p class=\"muted small\">Accounts are made by another "
+		"operator, or with <code>posternctl operator create</code>. "
+		"There is no default password.</p></section>"));
 	view_shell_end(out, &shell);
 }
 
@@ -50,28 +50,28 @@ put_setup_form(struct buf *out, const struct view_setup *setup)
 {
 	HTML(out,
 	    LIT("<p>Nobody can sign in yet. Make the first operator: it may "
-	        "do everything, so it is made only by someone who can read the "
-	        "setup token on the server.</p>"
-	        "<form method=\"post\" action=\"/setup\" class=\"stack\">"
-	        "<label>Setup token<input name=\"token\" required "
-	        "autocomplete=\"off\" spellcheck=\"false\" maxlength=\"128\" "
-	        "value=\""),
+		"do everything, so it is made only by someone who can read the "
+		"setup token on the server.</p>"
+		"<form method=\"post\" action=\"/setup\" class=\"stack\">"
+		"<label>Setup token<input name=\"token\" required "
+		"autocomplete=\"off\" spellcheck=\"false\" maxlength=\"128\" "
+		"value=\""),
 	    ATTR(setup->token),
 	    LIT("\"><small class=\"muted\">The file <code>setup-token</code> "
-	        "in the state folder holds it.</small></label>"
-	        "<label>Name<input name=\"name\" required maxlength=\"64\" "
-	        "autocomplete=\"username\" autocapitalize=\"none\" "
-	        "spellcheck=\"false\" value=\""),
+		"in the state folder holds it.</small></label>"
+		"<label>Name<input name=\"name\" required maxlength=\"64\" "
+		"autocomplete=\"username\" autocapitalize=\"none\" "
+		"spellcheck=\"false\" value=\""),
 	    ATTR(setup->name),
 	    LIT("\"></label>"
-	        "<label>Password<input name=\"password\" type=\"password\" "
-	        "required minlength=\"12\" maxlength=\"1024\" "
-	        "autocomplete=\"new-password\"><small class=\"muted\">At least "
-	        "12 characters. A sentence is fine.</small></label>"
-	        "<label>Password again<input name=\"again\" type=\"password\" "
-	        "required maxlength=\"1024\" autocomplete=\"new-password\">"
-	        "</label><button class=\"primary\">Make the first operator"
-	        "</button></form>"));
+		"<label>Password<input name=\"password\" type=\"password\" "
+		"required minlength=\"12\" maxlength=\"1024\" "
+		"autocomplete=\"new-password\"><small class=\"muted\">At least "
+		"12 characters. A sentence is fine.</small></label>"
+		"<label>Password again<input name=\"again\" type=\"password\" "
+		"required maxlength=\"1024\" autocomplete=\"new-password\">"
+		"</label><button class=\"primary\">Make the first operator"
+		"</button></form>"));
 }
 
 void
@@ -85,10 +85,10 @@ view_setup(struct buf *out, const struct view_setup *setup)
 	if (setup->closed)
 		HTML(out,
 		    LIT("<p>An operator exists already, so the setup token is "
-		        "used up. Further operators are made with "
-		        "<code>posternctl operator create</code>.</p>"
-		        "<p><a class=\"button\" href=\"/login\">Sign in</a>"
-		        "</p>"));
+			"used up. Further operators are made with "
+			"<code>posternctl operator create</code>.</p>"
+			"<p><a class=\"button\" href=\"/login\">Sign in</a>"
+			"</p>"));
 	else
 		put_setup_form(out, setup);
 	HTML(out, LIT("</section>"));

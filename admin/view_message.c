@@ -47,14 +47,15 @@ put_rcpt(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT(" <span class=\"chip warn\">reads as <bdi>"),
 		    TEXT(rcpt->unicode), LIT("</bdi></span>"));
 	if (rcpt->kind == VIEW_RCPT_BCC)
-		HTML(out,
-		    LIT(" <span class=\"chip warn\">in no header</span>"));
+		HTML(
+		    out, LIT(" <span class=\"chip warn\">in no header</span>"));
 	if (rcpt->external)
 		HTML(out, LIT(" <span class=\"chip\">external</span>"));
 	HTML(out, LIT("</span>"));
 	if (rcpt->state != NULL) {
-		HTML(out, LIT("<span class=\"fate\"><span class=\"state\" "
-		              "data-delivery=\""),
+		HTML(out,
+		    LIT("<span class=\"fate\"><span class=\"state\" "
+			"data-delivery=\""),
 		    ATTR(rcpt->state), LIT("\">"), TEXT(rcpt->state),
 		    LIT("</span>"));
 		if (rcpt->next_us != 0) {
@@ -76,10 +77,9 @@ put_sender(struct buf *out, const struct view_message *m)
 	HTML(out, LIT("<dl class=\"from\"><dt>From</dt><dd><bdi>"),
 	    TEXT(m->from), LIT("</bdi></dd>"));
 	if (m->reply_to != NULL)
-		HTML(out,
-		    LIT("<dt>Reply-To</dt><dd><bdi>"), TEXT(m->reply_to),
+		HTML(out, LIT("<dt>Reply-To</dt><dd><bdi>"), TEXT(m->reply_to),
 		    LIT("</bdi> <span class=\"chip warn\">answers go "
-		        "elsewhere</span></dd>"));
+			"elsewhere</span></dd>"));
 	HTML(out, LIT("<dt>Envelope</dt><dd>"));
 	view_part_address(out, m->mail_from);
 	HTML(out, LIT("</dd></dl>"));
@@ -93,7 +93,7 @@ put_who(struct buf *out, const struct view_shell *shell,
 
 	HTML(out,
 	    LIT("<section class=\"panel\" id=\"who\"><h2>Actual recipients "
-	        "<span class=\"muted\">"),
+		"<span class=\"muted\">"),
 	    NUM(m->rcpt_count), LIT("</span></h2><ul class=\"rcpts\">"));
 	for (i = 0; i < m->rcpt_count; i++)
 		put_rcpt(out, shell, &m->rcpts[i]);
@@ -101,11 +101,11 @@ put_who(struct buf *out, const struct view_shell *shell,
 	for (i = 0; i < m->ghost_count; i++) {
 		HTML(out,
 		    LIT("<p class=\"ghost\"><span class=\"chip warn\">will "
-		        "not receive</span> "));
+			"not receive</span> "));
 		view_part_address(out, m->ghosts[i]);
-		HTML(out,
-		    LIT(" stands in To or Cc, but the message is not sent "
-		        "there.</p>"));
+		HTML(
+		    out, LIT(" stands in To or Cc, but the message is not sent "
+			     "there.</p>"));
 	}
 	put_sender(out, m);
 	HTML(out, LIT("</section>"));
@@ -118,9 +118,8 @@ put_reasons(struct buf *out, const struct view_message *m)
 
 	if (m->reason_count == 0)
 		return;
-	HTML(out,
-	    LIT("<section class=\"panel reasons\" id=\"why\">"
-	        "<h2>Reasons to look</h2><ul>"));
+	HTML(out, LIT("<section class=\"panel reasons\" id=\"why\">"
+		      "<h2>Reasons to look</h2><ul>"));
 	for (i = 0; i < m->reason_count; i++)
 		HTML(out, LIT("<li data-weight=\""), NUM(m->reasons[i].weight),
 		    LIT("\">"), TEXT(m->reasons[i].text), LIT("</li>"));
@@ -144,8 +143,8 @@ put_context(struct buf *out, const struct view_message *m)
 		return;
 	HTML(out,
 	    LIT("<section class=\"panel\" id=\"agent\"><h2>What the agent says "
-	        "<span class=\"chip\">not verified</span></h2>"
-	        "<dl class=\"facts\">"));
+		"<span class=\"chip\">not verified</span></h2>"
+		"<dl class=\"facts\">"));
 	put_context_line(out, "Purpose", m->purpose);
 	put_context_line(out, "Note", m->note);
 	put_context_line(out, "Run", m->run_id);
@@ -162,9 +161,8 @@ put_events(struct buf *out, const struct view_message *m)
 
 	if (m->event_count == 0)
 		return;
-	HTML(out,
-	    LIT("<section class=\"panel\" id=\"history\"><h2>History</h2>"
-	        "<ol class=\"events\">"));
+	HTML(out, LIT("<section class=\"panel\" id=\"history\"><h2>History</h2>"
+		      "<ol class=\"events\">"));
 	for (i = 0; i < m->event_count; i++) {
 		const struct view_event *e = &m->events[i];
 
@@ -187,7 +185,7 @@ put_title(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
 {
 	HTML(out, LIT("<div class=\"title\"><p class=\"crumb\">"
-	              "<a href=\"/q\" id=\"back\">Queue</a>"));
+		      "<a href=\"/q\" id=\"back\">Queue</a>"));
 	if (m->prev != NULL)
 		HTML(out, LIT(" <a id=\"prev\" rel=\"prev\" href=\"/m/"),
 		    PATH(m->prev), LIT("\">Previous <kbd>k</kbd></a>"));

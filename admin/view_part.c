@@ -65,8 +65,8 @@ view_state_label(const char *state)
 const char *
 view_category_label(const char *category)
 {
-	return find_label(categories,
-	    sizeof(categories) / sizeof(categories[0]), category);
+	return find_label(
+	    categories, sizeof(categories) / sizeof(categories[0]), category);
 }
 
 const char *
@@ -188,16 +188,14 @@ view_part_risk(struct buf *out, enum view_risk risk)
 {
 	switch (risk) {
 	case VIEW_RISK_LOW:
-		HTML(out,
-		    LIT("<span class=\"risk low\"><i></i>Low</span>"));
+		HTML(out, LIT("<span class=\"risk low\"><i></i>Low</span>"));
 		break;
 	case VIEW_RISK_MEDIUM:
 		HTML(out,
 		    LIT("<span class=\"risk medium\"><i></i>Medium</span>"));
 		break;
 	case VIEW_RISK_HIGH:
-		HTML(out,
-		    LIT("<span class=\"risk high\"><i></i>High</span>"));
+		HTML(out, LIT("<span class=\"risk high\"><i></i>High</span>"));
 		break;
 	}
 }
@@ -243,8 +241,8 @@ view_part_address(struct buf *out, const char *address)
 	}
 	HTML(out, LIT("<bdi class=\"addr\"><span class=\"local\">"),
 	    TEXTN(address, (size_t)(at - address)),
-	    LIT("</span><span class=\"at\">@"),
-	    TEXT(at + 1), LIT("</span></bdi>"));
+	    LIT("</span><span class=\"at\">@"), TEXT(at + 1),
+	    LIT("</span></bdi>"));
 }
 
 void
@@ -256,12 +254,13 @@ view_part_categories(struct buf *out, const char *chosen)
 	for (i = 0; i < sizeof(categories) / sizeof(categories[0]); i++)
 		HTML(out,
 		    LIT("<label><input type=\"radio\" name=\"category\" "
-		        "required value=\""),
+			"required value=\""),
 		    ATTR(categories[i].name), LIT("\""),
 		    LIT_IF(chosen != NULL &&
-		            strcmp(chosen, categories[i].name) == 0,
-		        " checked"),
-		    LIT("><span>"), TEXT(view_category_label(categories[i].name)),
+			       strcmp(chosen, categories[i].name) == 0,
+			" checked"),
+		    LIT("><span>"),
+		    TEXT(view_category_label(categories[i].name)),
 		    LIT(" <kbd>"), NUM(i + 1), LIT("</kbd></span></label>"));
 	HTML(out, LIT("</fieldset>"));
 }

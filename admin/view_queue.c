@@ -19,10 +19,10 @@ put_search(struct buf *out, const struct view_queue *queue)
 {
 	HTML(out,
 	    LIT("<form class=\"search\" role=\"search\" action=\"/q\">"
-	        "<label class=\"vh\" for=\"find\">Search the queue</label>"
-	        "<input id=\"find\" name=\"q\" type=\"search\" "
-	        "maxlength=\"200\" spellcheck=\"false\" "
-	        "placeholder=\"Address, @domain, subject or id\" value=\""),
+		"<label class=\"vh\" for=\"find\">Search the queue</label>"
+		"<input id=\"find\" name=\"q\" type=\"search\" "
+		"maxlength=\"200\" spellcheck=\"false\" "
+		"placeholder=\"Address, @domain, subject or id\" value=\""),
 	    ATTR(queue->query), LIT("\"><button>Search</button></form>"));
 }
 
@@ -31,7 +31,7 @@ put_head(struct buf *out, const struct view_shell *shell,
     const struct view_queue *queue)
 {
 	HTML(out, LIT("<div class=\"head\"><div><h1>Queue</h1>"
-	              "<p class=\"sub\">"));
+		      "<p class=\"sub\">"));
 	if (shell->held > 0) {
 		HTML(out, LIT("<span>"));
 		view_part_count(out, shell->held, CAP);
@@ -75,8 +75,8 @@ static void
 put_chips(struct buf *out, const struct view_queue_row *row)
 {
 	if (row->integrity)
-		HTML(out,
-		    LIT(" <span class=\"chip bad\">bytes changed</span>"));
+		HTML(
+		    out, LIT(" <span class=\"chip bad\">bytes changed</span>"));
 	if (row->reasons != NULL && row->reasons[0] != '\0')
 		HTML(out, LIT(" <span class=\"chip\">"), TEXT(row->reasons),
 		    LIT("</span>"));
@@ -100,7 +100,7 @@ put_single(struct buf *out, const struct view_shell *shell,
 	put_recipients(out, row);
 	HTML(out,
 	    LIT("</span><span class=\"c-subject\"><a class=\"hit\" "
-	        "href=\"/m/"),
+		"href=\"/m/"),
 	    PATH(row->id), LIT("\"><bdi>"));
 	if (row->subject == NULL || row->subject[0] == '\0')
 		HTML(out, LIT("<i class=\"none\">No subject</i>"));
@@ -118,11 +118,11 @@ put_single(struct buf *out, const struct view_shell *shell,
 	view_part_size(out, row->size);
 	HTML(out,
 	    LIT("</span><span class=\"c-age\"><span class=\"word\">waiting "
-	        "</span>"));
+		"</span>"));
 	view_part_age(out, shell->now_us, row->at_us);
 	HTML(out,
 	    LIT("</span><span class=\"c-left\"><span class=\"word\">expires "
-	        "in </span>"));
+		"in </span>"));
 	view_part_left(out, shell->now_us, row->expires_us);
 	HTML(out, LIT("</span></li>"));
 }
@@ -139,17 +139,17 @@ put_more(struct buf *out, const struct view_shell *shell,
 	view_part_address(out, row->inbox);
 	HTML(out,
 	    LIT("</a><form method=\"post\" action=\"/pause\">"
-	        "<input type=\"hidden\" name=\"tenant\" value=\""),
+		"<input type=\"hidden\" name=\"tenant\" value=\""),
 	    NUM(row->tenant_key),
 	    LIT("\"><input type=\"hidden\" name=\"inbox\" value=\""),
 	    NUM(row->inbox_key),
 	    LIT("\"><input type=\"hidden\" name=\"to\" value=\"pause\">"
-	        "<input type=\"hidden\" name=\"reason\" "
-	        "value=\"Paused from the queue\">"));
+		"<input type=\"hidden\" name=\"reason\" "
+		"value=\"Paused from the queue\">"));
 	view_part_csrf(out, shell);
 	HTML(out,
 	    LIT("<button>Pause inbox</button></form>"
-	        "<a class=\"button\" href=\"/reject-all?inbox="),
+		"<a class=\"button\" href=\"/reject-all?inbox="),
 	    PATH(row->inbox), LIT("\">Reject all…</a></li>"));
 }
 
@@ -164,12 +164,12 @@ put_empty(struct buf *out, const struct view_queue *queue)
 		    LIT_IF(queue->holding == 1, " inbox holds"),
 		    LIT_IF(queue->holding != 1, " inboxes hold"),
 		    LIT(" outgoing mail. It appears here as it is "
-		        "submitted."));
+			"submitted."));
 	else
 		HTML(out,
 		    LIT("Mail appears here as soon as an agent submits it. "
-		        "Make an inbox with <code>posternctl inbox create"
-		        "</code>."));
+			"Make an inbox with <code>posternctl inbox create"
+			"</code>."));
 	HTML(out, LIT("</p></div>"));
 }
 
@@ -182,7 +182,7 @@ put_pages(struct buf *out, const struct view_queue *queue)
 	if (queue->next != NULL) {
 		HTML(out,
 		    LIT("<a class=\"button\" rel=\"next\" "
-		        "href=\"/q?after="),
+			"href=\"/q?after="),
 		    PATH(queue->next));
 		if (queue->inbox != NULL)
 			HTML(out, LIT("&amp;inbox="), PATH(queue->inbox));
@@ -203,18 +203,17 @@ view_queue(struct buf *out, const struct view_shell *shell,
 	wide.wide_id = "queue";
 	view_shell_start(out, &wide);
 	put_head(out, shell, queue);
-	HTML(out,
-	    LIT("<p class=\"fresh\" id=\"fresh\" hidden><a href=\"\"></a>"
-	        "</p>"));
+	HTML(out, LIT("<p class=\"fresh\" id=\"fresh\" hidden><a href=\"\"></a>"
+		      "</p>"));
 	if (queue->row_count == 0)
 		put_empty(out, queue);
 	else
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>Risk"
-		        "</span><span>Goes to</span><span>Subject</span><span>"
-		        "From inbox</span><span>Size"
-		        "</span><span>Waiting</span><span>Expires</span></div>"
-		        "<ol class=\"rows\" id=\"rows\">\n"));
+			"</span><span>Goes to</span><span>Subject</span><span>"
+			"From inbox</span><span>Size"
+			"</span><span>Waiting</span><span>Expires</span></div>"
+			"<ol class=\"rows\" id=\"rows\">\n"));
 	for (i = 0; i < queue->row_count; i++) {
 		put_single(out, shell, &queue->rows[i]);
 		if (queue->rows[i].count > 0)

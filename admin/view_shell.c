@@ -20,9 +20,8 @@ struct nav_item {
 static void
 put_head(struct buf *out, const struct view_shell *shell)
 {
-	HTML(out,
-	    LIT("<!doctype html>\n<html lang=\"en\">\n<head>\n"
-	        "<meta charset=\"utf-8\">\n<title>"));
+	HTML(out, LIT("<!doctype html>\n<html lang=\"en\">\n<head>\n"
+		      "<meta charset=\"utf-8\">\n<title>"));
 	if (shell->operator_name != NULL && shell->held > 0) {
 		HTML(out, LIT("("));
 		view_part_count(out, shell->held, HELD_CAP);
@@ -30,15 +29,15 @@ put_head(struct buf *out, const struct view_shell *shell)
 	}
 	HTML(out, TEXT(shell->title),
 	    LIT(" · Postern</title>\n"
-	        "<meta name=\"viewport\" "
-	        "content=\"width=device-width, initial-scale=1\">\n"
-	        "<meta name=\"color-scheme\" content=\"light dark\">\n"
-	        "<meta name=\"referrer\" content=\"no-referrer\">\n"
-	        "<link rel=\"icon\" href=\"" ASSET_ICON_SVG
-	        "\" type=\"image/svg+xml\">\n"
-	        "<link rel=\"stylesheet\" href=\"" ASSET_APP_CSS "\">\n"
-	        "<script type=\"module\" src=\"" ASSET_APP_JS
-	        "\"></script>\n</head>\n"));
+		"<meta name=\"viewport\" "
+		"content=\"width=device-width, initial-scale=1\">\n"
+		"<meta name=\"color-scheme\" content=\"light dark\">\n"
+		"<meta name=\"referrer\" content=\"no-referrer\">\n"
+		"<link rel=\"icon\" href=\"" ASSET_ICON_SVG
+		"\" type=\"image/svg+xml\">\n"
+		"<link rel=\"stylesheet\" href=\"" ASSET_APP_CSS "\">\n"
+		"<script type=\"module\" src=\"" ASSET_APP_JS
+		"\"></script>\n</head>\n"));
 }
 
 static void
@@ -46,10 +45,10 @@ put_mark(struct buf *out)
 {
 	HTML(out,
 	    LIT("<a class=\"mark\" href=\"/q\">"
-	        "<svg viewBox=\"0 0 16 16\" width=\"16\" height=\"16\" "
-	        "aria-hidden=\"true\"><path fill=\"currentColor\" d=\"M1 15V7a7"
-	        " 7 0 0 1 14 0v8h-3V7a4 4 0 0 0-8 0v8zM6.2 15V7.6a1.8 1.8 0 0 1"
-	        " 3.6 0V15z\"/></svg>Postern</a>"));
+		"<svg viewBox=\"0 0 16 16\" width=\"16\" height=\"16\" "
+		"aria-hidden=\"true\"><path fill=\"currentColor\" d=\"M1 15V7a7"
+		" 7 0 0 1 14 0v8h-3V7a4 4 0 0 0-8 0v8zM6.2 15V7.6a1.8 1.8 0 0 1"
+		" 3.6 0V15z\"/></svg>Postern</a>"));
 }
 
 static void
@@ -68,8 +67,8 @@ put_nav(struct buf *out, const struct view_shell *shell)
 	HTML(out, LIT("<nav aria-label=\"Pages\">"));
 	for (i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
 		HTML(out, items[i].open,
-		    LIT_IF(items[i].nav == shell->nav,
-		        " aria-current=\"page\""),
+		    LIT_IF(
+			items[i].nav == shell->nav, " aria-current=\"page\""),
 		    LIT(">"), items[i].label);
 		if (items[i].nav == VIEW_NAV_QUEUE) {
 			HTML(out, LIT(" <span class=\"count\" id=\"held\""),
@@ -91,17 +90,16 @@ put_top(struct buf *out, const struct view_shell *shell)
 		put_nav(out, shell);
 		HTML(out,
 		    LIT("<div class=\"me\"><button type=\"button\" "
-		        "class=\"quiet keys\" id=\"help-open\" hidden "
-		        "aria-label=\"Keyboard keys\"><kbd>?</kbd></button>"
-		        "<a href=\"/account\""),
+			"class=\"quiet keys\" id=\"help-open\" hidden "
+			"aria-label=\"Keyboard keys\"><kbd>?</kbd></button>"
+			"<a href=\"/account\""),
 		    LIT_IF(shell->nav == VIEW_NAV_ACCOUNT,
-		        " aria-current=\"page\""),
+			" aria-current=\"page\""),
 		    LIT(">"), TEXT(shell->operator_name),
 		    LIT("</a><form method=\"post\" action=\"/logout\">"));
 		view_part_csrf(out, shell);
-		HTML(out,
-		    LIT("<button class=\"quiet\">Sign out</button></form>"
-		        "</div>"));
+		HTML(out, LIT("<button class=\"quiet\">Sign out</button></form>"
+			      "</div>"));
 	}
 	HTML(out, LIT("</header>\n"));
 }
@@ -127,16 +125,15 @@ put_undo(struct buf *out, const struct view_shell *shell)
 
 	HTML(out,
 	    LIT("<section class=\"undo\" id=\"undo\" aria-label=\"Undo\" "
-	        "data-left=\""),
+		"data-left=\""),
 	    NUM(undo->left_s), LIT("\"><p>Approved <b><bdi>"),
 	    TEXT(undo->label),
 	    LIT("</bdi></b>. It leaves in "
-	        "<span class=\"left\">"),
-	    NUM(undo->left_s),
-	    LIT("</span>&nbsp;s.</p><progress max=\""), NUM(undo->window_s),
-	    LIT("\" value=\""), NUM(undo->left_s),
+		"<span class=\"left\">"),
+	    NUM(undo->left_s), LIT("</span>&nbsp;s.</p><progress max=\""),
+	    NUM(undo->window_s), LIT("\" value=\""), NUM(undo->left_s),
 	    LIT("\" aria-label=\"Seconds left\"></progress>"
-	        "<form method=\"post\" action=\"/m/"),
+		"<form method=\"post\" action=\"/m/"),
 	    PATH(undo->id), LIT("/undo\">"));
 	view_part_csrf(out, shell);
 	HTML(out, LIT("<input type=\"hidden\" name=\"version\" value=\""),
@@ -144,7 +141,7 @@ put_undo(struct buf *out, const struct view_shell *shell)
 	    LIT("\"><input type=\"hidden\" name=\"round\" value=\""),
 	    NUM(undo->round),
 	    LIT("\"><button id=\"undo-button\">Undo <kbd>u</kbd></button>"
-	        "</form></section>"));
+		"</form></section>"));
 }
 
 void

@@ -19,15 +19,15 @@ seal_password_output(struct secret *out, struct str password,
 	*out = (struct secret){ .n = 0 };
 	if (password.n > SEAL_PASSWORD_MAX ||
 	    sscanf(params, "argon2id m=%6u t=%2u p=%2u%n", &memory, &passes,
-	        &lanes, &end) != 3 ||
+		&lanes, &end) != 3 ||
 	    params[end] != '\0')
 		return false;
 	if (memory < 8 || memory > MEMORY_MAX_KIB || passes < 1 ||
 	    passes > PASSES_MAX || lanes != 1)
 		return false;
 	if (crypto_pwhash(out->b, SEAL_PASSWORD_OUTPUT, password.p, password.n,
-	        salt, passes, (size_t)memory * 1024,
-	        crypto_pwhash_ALG_ARGON2ID13) != 0)
+		salt, passes, (size_t)memory * 1024,
+		crypto_pwhash_ALG_ARGON2ID13) != 0)
 		return false;
 	out->n = SEAL_PASSWORD_OUTPUT;
 	return true;

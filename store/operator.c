@@ -19,13 +19,13 @@ fill_salt(void *out, struct arena *mem, const struct pg_result *res)
 	(void)mem;
 	if (salt.n == sizeof(o->salt))
 		memcpy(o->salt, salt.p, sizeof(o->salt));
-	snprintf(o->params, sizeof(o->params), "%s",
-	    pg_get_text(res, 0, "params"));
+	snprintf(
+	    o->params, sizeof(o->params), "%s", pg_get_text(res, 0, "params"));
 }
 
 void
-operator_salt(struct review_db *db, const char *name,
-    struct operator_salt *out, review_done_fn *done, void *arg)
+operator_salt(struct review_db *db, const char *name, struct operator_salt *out,
+    review_done_fn *done, void *arg)
 {
 	struct review_call call = { .sql =
 					"select * from api.operator_salt_1($1)",

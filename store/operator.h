@@ -81,9 +81,8 @@ struct operator_session {
 	int64_t idle_us, expires_us, step_up_us, now_us;
 	bool global_paused;
 };
-void operator_session_touch(const struct store_operator *who,
-    struct arena *mem, struct operator_session *out, review_done_fn *done,
-    void *arg);
+void operator_session_touch(const struct store_operator *who, struct arena *mem,
+    struct operator_session *out, review_done_fn *done, void *arg);
 void operator_session_end(const struct store_operator *who, bool everywhere,
     struct review_answer *out, review_done_fn *done, void *arg);
 

@@ -148,8 +148,7 @@ fill_rows(void *out, struct arena *mem, const struct pg_result *res)
 
 void
 review_list(const struct store_operator *who, const struct review_query *query,
-    struct arena *mem, struct review_rows *out, review_done_fn *done,
-    void *arg)
+    struct arena *mem, struct review_rows *out, review_done_fn *done, void *arg)
 {
 	struct review_call call = {
 		.sql = "select * from "
@@ -184,9 +183,8 @@ fill_count(void *out, struct arena *mem, const struct pg_result *res)
 }
 
 void
-review_count(const struct store_operator *who,
-    const struct review_query *query, struct review_count *out,
-    review_done_fn *done, void *arg)
+review_count(const struct store_operator *who, const struct review_query *query,
+    struct review_count *out, review_done_fn *done, void *arg)
 {
 	struct review_call call = {
 		.sql = "select * from api.review_count_1($1,$2,$3,$4,$5)",
@@ -383,8 +381,8 @@ fill_recipients(void *out, struct arena *mem, const struct pg_result *res)
 			.enhanced = TEXT("enhanced"),
 			.kind = *pg_get_text(res, i, "kind"),
 			.delivery = pg_is_null(res, i, "delivery")
-			    ? -1
-			    : INT("delivery"),
+					? -1
+					: INT("delivery"),
 			.reply_code = INT("reply_code"),
 			.attempts = INT("attempts"),
 			.next_us = TIME("next_attempt_at"),

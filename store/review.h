@@ -153,9 +153,9 @@ struct review_events {
 	struct review_event *row;
 	size_t n;
 };
-void review_events(const struct store_operator *who,
-    const struct uuid *message, struct arena *mem, struct review_events *out,
-    review_done_fn *done, void *arg);
+void review_events(const struct store_operator *who, const struct uuid *message,
+    struct arena *mem, struct review_events *out, review_done_fn *done,
+    void *arg);
 
 struct review_decision {
 	int version, round;
@@ -168,7 +168,7 @@ struct review_decisions {
 	size_t n;
 };
 void review_decisions(const struct store_operator *who,
-    const struct uuid *message, struct arena *mem,
-    struct review_decisions *out, review_done_fn *done, void *arg);
+    const struct uuid *message, struct arena *mem, struct review_decisions *out,
+    review_done_fn *done, void *arg);
 
 #endif

@@ -82,10 +82,9 @@ on_done(void *arg, enum pg_err err, const struct pg_result *res)
 		is->status = pg_get_int(res, 0, "status");
 		snprintf(is->text, sizeof(is->text), "%s",
 		    pg_get_text(res, 0, "code"));
-		is->code = is->status < 300 ? E_NONE
-		                            : error_find(str_of(is->text));
-		if (call.fill != NULL &&
-		    (is->status < 300 || call.fill_always))
+		is->code =
+		    is->status < 300 ? E_NONE : error_find(str_of(is->text));
+		if (call.fill != NULL && (is->status < 300 || call.fill_always))
 			call.fill(call.out, call.mem, res);
 	}
 	call.done(call.arg);
@@ -117,8 +116,8 @@ review_id_arg(struct pg_args *a, int64_t id)
 }
 
 char *
-review_text(struct arena *mem, const struct pg_result *res, int row,
-    const char *col)
+review_text(
+    struct arena *mem, const struct pg_result *res, int row, const char *col)
 {
 	return arena_strdup(mem, pg_get_text(res, row, col));
 }

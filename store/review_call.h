@@ -27,11 +27,10 @@ struct review_call {
 /* Frees the arguments, which may be secret. */
 void review_call(struct review_db *db, struct review_call *call);
 
-void review_session_arg(
-    struct pg_args *a, const struct store_operator *who);
+void review_session_arg(struct pg_args *a, const struct store_operator *who);
 /* An id of ours; 0 is null. */
 void review_id_arg(struct pg_args *a, int64_t id);
-char *review_text(struct arena *mem, const struct pg_result *res, int row,
-    const char *col);
+char *review_text(
+    struct arena *mem, const struct pg_result *res, int row, const char *col);
 
 #endif

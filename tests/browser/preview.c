@@ -71,23 +71,110 @@ shell_of(const char *title, enum view_nav nav)
 		.held = 23 };
 }
 
+static const struct view_queue_row rows[] = {
+	{ .id = ID "0",
+	    .inbox = "finance-bot@agents.example.com",
+	    .to = "accounts@p\xd0\xb0ypal.com",
+	    .more = 2,
+	    .hidden = 1,
+	    .subject = "Urgent: new bank details for invoice 20418",
+	    .risk = VIEW_RISK_HIGH,
+	    .at_us = NOW - 2 * HOUR,
+	    .expires_us = NOW + 6 * DAY,
+	    .size = 48211,
+	    .files = 1,
+	    .version = 1,
+	    .round = 1 },
+	{ .id = ID "1",
+	    .inbox = "support@agents.example.com",
+	    .to = "jana.novak@example.org",
+	    .subject = "Re: Your order 88213 has not arrived",
+	    .risk = VIEW_RISK_MEDIUM,
+	    .at_us = NOW - 4 * HOUR,
+	    .expires_us = NOW + 6 * DAY,
+	    .size = 2833,
+	    .version = 1,
+	    .round = 1 },
+	{ .id = ID "2",
+	    .inbox = "support@agents.example.com",
+	    .to = "t.okafor@customer.example.net",
+	    .subject = "Refund for ticket #5531 — confirmation and "
+		       "next steps for your bank",
+	    .risk = VIEW_RISK_MEDIUM,
+	    .at_us = NOW - 26 * HOUR,
+	    .expires_us = NOW + 5 * DAY,
+	    .size = 3120,
+	    .version = 1,
+	    .round = 2,
+	    .returned = true },
+	{ .id = ID "3",
+	    .inbox = "research@agents.example.com",
+	    .to = "press@very-long-domain-name-of-a-company.example.co."
+		  "uk",
+	    .more = 14,
+	    .subject = NASTY,
+	    .risk = VIEW_RISK_MEDIUM,
+	    .reasons = "Inbox paused",
+	    .at_us = NOW - 12 * MIN,
+	    .expires_us = NOW + 7 * DAY,
+	    .size = 22193120,
+	    .files = 3,
+	    .version = 1,
+	    .round = 1,
+	    .need = 2,
+	    .approvals = 1 },
+	{ .id = ID "4",
+	    .inbox = "newsletter@agents.example.com",
+	    .to = "ann@example.org",
+	    .subject = "Your weekly summary: 4 things that changed",
+	    .risk = VIEW_RISK_LOW,
+	    .at_us = NOW - 45 * 1000000,
+	    .expires_us = NOW + 7 * DAY,
+	    .size = 9120,
+	    .version = 1,
+	    .round = 1 },
+	{ .id = ID "5",
+	    .inbox = "newsletter@agents.example.com",
+	    .to = "bob@example.org",
+	    .subject = "invoice\xe2\x80\xae"
+		       "fdp.exe",
+	    .risk = VIEW_RISK_LOW,
+	    .reasons = "Recipient list",
+	    .at_us = NOW - 40 * 1000000,
+	    .expires_us = NOW + 7 * DAY,
+	    .size = 9120,
+	    .version = 1,
+	    .round = 1,
+	    .count = 1000,
+	    .tenant_key = 1,
+	    .inbox_key = 4 },
+	{ .id = ID "6",
+	    .inbox = "hr@agents.example.com",
+	    .to = "li@example.org",
+	    .subject = "",
+	    .risk = VIEW_RISK_LOW,
+	    .at_us = NOW - 3 * MIN,
+	    .expires_us = NOW + 7 * DAY,
+	    .size = 640,
+	    .version = 1,
+	    .round = 1,
+	    .test = true },
+};
+
+static const struct view_pause pause = { "inbox",
+	"research@agents.example.com" };
+
 static void
 queue(struct buf *out)
 {
-	static const struct view_queue_row rows[] = {
-		{ .id = ID "0", .inbox = "finance-bot@agents.example.com", .to = "accounts@p\xd0\xb0ypal.com", .more = 2, .hidden = 1, .subject = "Urgent: new bank details for invoice 20418", .risk = VIEW_RISK_HIGH,  .at_us = NOW - 2 * HOUR, .expires_us = NOW + 6 * DAY, .size = 48211, .files = 1, .version = 1, .round = 1 },
-		{ .id = ID "1", .inbox = "support@agents.example.com", .to = "jana.novak@example.org", .subject = "Re: Your order 88213 has not arrived", .risk = VIEW_RISK_MEDIUM,  .at_us = NOW - 4 * HOUR, .expires_us = NOW + 6 * DAY, .size = 2833, .version = 1, .round = 1 },
-		{ .id = ID "2", .inbox = "support@agents.example.com", .to = "t.okafor@customer.example.net", .subject = "Refund for ticket #5531 — confirmation and next steps for your bank", .risk = VIEW_RISK_MEDIUM,  .at_us = NOW - 26 * HOUR, .expires_us = NOW + 5 * DAY, .size = 3120, .version = 1, .round = 2, .returned = true },
-		{ .id = ID "3", .inbox = "research@agents.example.com", .to = "press@very-long-domain-name-of-a-company.example.co.uk", .more = 14, .subject = NASTY, .risk = VIEW_RISK_MEDIUM, .reasons = "Inbox paused", .at_us = NOW - 12 * MIN, .expires_us = NOW + 7 * DAY, .size = 22193120, .files = 3, .version = 1, .round = 1, .need = 2, .approvals = 1 },
-		{ .id = ID "4", .inbox = "newsletter@agents.example.com", .to = "ann@example.org", .subject = "Your weekly summary: 4 things that changed", .risk = VIEW_RISK_LOW,  .at_us = NOW - 45 * 1000000, .expires_us = NOW + 7 * DAY, .size = 9120, .version = 1, .round = 1 },
-		{ .id = ID "5", .inbox = "newsletter@agents.example.com", .to = "bob@example.org", .subject = "invoice\xe2\x80\xae" "fdp.exe", .risk = VIEW_RISK_LOW, .reasons = "Recipient list", .at_us = NOW - 40 * 1000000, .expires_us = NOW + 7 * DAY, .size = 9120, .version = 1, .round = 1, .count = 1000, .tenant_key = 1, .inbox_key = 4 },
-		{ .id = ID "6", .inbox = "hr@agents.example.com", .to = "li@example.org", .subject = "", .risk = VIEW_RISK_LOW,  .at_us = NOW - 3 * MIN, .expires_us = NOW + 7 * DAY, .size = 640, .version = 1, .round = 1, .test = true },
-	};
-	static const struct view_pause pause = { "inbox",
-		"research@agents.example.com" };
-	const struct view_undo undo = { ID, "Re: Contract draft for review", 1, 1, 8, 10 };
+	const struct view_undo undo = { ID, "Re: Contract draft for review", 1,
+		1, 8, 10 };
 	struct view_shell shell = shell_of("Queue", VIEW_NAV_QUEUE);
-	struct view_queue q = { .rows = rows, .row_count = 7, .first = true, .next = "abc", .oldest_us = NOW - 26 * HOUR };
+	struct view_queue q = { .rows = rows,
+		.row_count = 7,
+		.first = true,
+		.next = "abc",
+		.oldest_us = NOW - 26 * HOUR };
 
 	view_queue(out, &shell, &q);
 	save("queue.html", out);
@@ -103,43 +190,142 @@ queue(struct buf *out)
 	save("queue-empty.html", out);
 }
 
+static const struct view_rcpt rcpts[] = {
+	{ .address = "jana.novak@example.org",
+	    .name = "Jana Nov\xc3\xa1kov\xc3\xa1",
+	    .kind = VIEW_RCPT_TO,
+	    .external = true },
+	{ .address = "accounts@xn--pypal-4ve.com",
+	    .unicode = "p\xd0\xb0ypal.com",
+	    .name = NASTY,
+	    .kind = VIEW_RCPT_CC,
+	    .external = true },
+	{ .address = "archive@collector.example.net",
+	    .kind = VIEW_RCPT_BCC,
+	    .external = true },
+};
+
+static const char *const ghosts[] = { "boss@example.com" };
+
+static const struct view_reason reasons[] = {
+	{ "A recipient stands in no header (Bcc)", 1 },
+	{ "Reply-To differs from From", 1 },
+	{ "A domain mixes Cyrillic and Latin letters: it reads as "
+	  "paypal.com",
+	    2 },
+};
+
+static const char text[] =
+    "Dear Jana,\r\n\r\nthank you for your patience. We have looked "
+    "into order 88213 and the parcel was returned to our depot because "
+    "the address label was damaged.\r\n\r\nYou can choose:\r\n\r\n  1. "
+    "We send it again today, at no cost.\r\n  2. We refund EUR 84.90 "
+    "to the card you paid with.\r\n\r\nPlease answer by Friday, or use "
+    "https://shop.example.com/orders/88213/"
+    "choose?token=Zm9vYmFy\r\n\r\nKind regards,\r\nSupport\xe2\x80\x8b "
+    "Team\r\n";
+
+static const char html[] =
+    "<html><body><p>Dear Jana,</p><img "
+    "src=\"https://tracker.example/p.gif\"></body></html>";
+
+static const struct view_part parts[] = {
+	{ .label = "Text",
+	    .type = "text/plain",
+	    .text = text,
+	    .text_n = sizeof(text) - 1 },
+	{ .label = "HTML source",
+	    .type = "text/html",
+	    .text = html,
+	    .text_n = sizeof(html) - 1,
+	    .code = true },
+};
+
+static const struct view_file files[] = {
+	{ .index = 3,
+	    .name = "return-label.pdf",
+	    .type = "application/pdf",
+	    .sniffed = "PDF document",
+	    .size = 48211,
+	    .sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c"
+		      "d15d6c15b0f00a08" },
+	{ .index = 4,
+	    .name = "invoice\xe2\x80\xae"
+		    "fdp.exe" NASTY,
+	    .type = "application/pdf",
+	    .sniffed = "Windows program",
+	    .mismatch = true,
+	    .size = 912331,
+	    .sha256 = "60303ae22b998861bce3b28f33eec1be758a213c86c93c07"
+		      "6dbe9f558c11c752" },
+};
+
+static const struct view_header headers[] = {
+	{ "Received",
+	    "by gate.example.com (Postern) with ESMTPSA id "
+	    "msg_01kb3w9m6hf3a8q0v1r7c2d4e5; Sat, 28 Nov 2026 03:42:25 "
+	    "+0000",
+	    false },
+	{ "From", "Support <support@agents.example.com>", false },
+	{ "Subject", "Re: Your order 88213 has not arrived", true },
+	{ "X-Long", NASTY NASTY, false },
+};
+
+static const struct view_event events[] = {
+	{ NOW - 4 * HOUR, "Submitted", "the agent", "by SMTP" },
+	{ NOW - 4 * HOUR, "Held", "policy", "mode" },
+	{ NOW - 3 * MIN, "Opened", "maria", NULL },
+};
+
 static struct view_message
 message_of(void)
 {
-	static const struct view_rcpt rcpts[] = {
-		{ .address = "jana.novak@example.org", .name = "Jana Nov\xc3\xa1kov\xc3\xa1", .kind = VIEW_RCPT_TO, .external = true },
-		{ .address = "accounts@xn--pypal-4ve.com", .unicode = "p\xd0\xb0ypal.com", .name = NASTY, .kind = VIEW_RCPT_CC, .external = true },
-		{ .address = "archive@collector.example.net", .kind = VIEW_RCPT_BCC, .external = true },
-	};
-	static const char *const ghosts[] = { "boss@example.com" };
-	static const struct view_reason reasons[] = {
-		{ "A recipient stands in no header (Bcc)", 1 },
-		{ "Reply-To differs from From", 1 },
-		{ "A domain mixes Cyrillic and Latin letters: it reads as paypal.com", 2 },
-	};
-	static const char text[] = "Dear Jana,\r\n\r\nthank you for your patience. We have looked into order 88213 and the parcel was returned to our depot because the address label was damaged.\r\n\r\nYou can choose:\r\n\r\n  1. We send it again today, at no cost.\r\n  2. We refund EUR 84.90 to the card you paid with.\r\n\r\nPlease answer by Friday, or use https://shop.example.com/orders/88213/choose?token=Zm9vYmFy\r\n\r\nKind regards,\r\nSupport\xe2\x80\x8b Team\r\n";
-	static const char html[] = "<html><body><p>Dear Jana,</p><img src=\"https://tracker.example/p.gif\"></body></html>";
-	static const struct view_part parts[] = {
-		{ .label = "Text", .type = "text/plain", .text = text, .text_n = sizeof(text) - 1 },
-		{ .label = "HTML source", .type = "text/html", .text = html, .text_n = sizeof(html) - 1, .code = true },
-	};
-	static const struct view_file files[] = {
-		{ .index = 3, .name = "return-label.pdf", .type = "application/pdf", .sniffed = "PDF document", .size = 48211, .sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" },
-		{ .index = 4, .name = "invoice\xe2\x80\xae" "fdp.exe" NASTY, .type = "application/pdf", .sniffed = "Windows program", .mismatch = true, .size = 912331, .sha256 = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752" },
-	};
-	static const struct view_header headers[] = {
-		{ "Received", "by gate.example.com (Postern) with ESMTPSA id msg_01kb3w9m6hf3a8q0v1r7c2d4e5; Sat, 28 Nov 2026 03:42:25 +0000", false },
-		{ "From", "Support <support@agents.example.com>", false },
-		{ "Subject", "Re: Your order 88213 has not arrived", true },
-		{ "X-Long", NASTY NASTY, false },
-	};
-	static const struct view_event events[] = {
-		{ NOW - 4 * HOUR, "Submitted", "the agent", "by SMTP" },
-		{ NOW - 4 * HOUR, "Held", "policy", "mode" },
-		{ NOW - 3 * MIN, "Opened", "maria", NULL },
-	};
-
-	return (struct view_message){ .id = ID, .inbox = "support@agents.example.com", .tenant = "acme", .subject = "Re: Your order 88213 has not arrived", .state = "held", .risk = VIEW_RISK_MEDIUM, .version = 1, .round = 1, .digest = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", .from = "Support <support@agents.example.com>", .mail_from = "support@agents.example.com", .reply_to = "help@other.example", .at_us = NOW - 4 * HOUR, .expires_us = NOW + 6 * DAY, .size = 964210, .reasons = reasons, .reason_count = 3, .rcpts = rcpts, .rcpt_count = 3, .ghosts = ghosts, .ghost_count = 1, .headers = headers, .header_count = 4, .parts = parts, .part_count = 2, .files = files, .file_count = 2, .raw = text, .raw_n = sizeof(text) - 1, .raw_cut = true, .events = events, .event_count = 3, .purpose = "Answer the customer's question about a late parcel. " NASTY, .run_id = "run-2291", .model = "house-model-3", .mode = "Hold outgoing", .may_approve = true, .may_reject = true, .undo_s = 10, .opened_us = NOW, .once = "00", .prev = ID "8", .next = ID "9" };
+	return (struct view_message){ .id = ID,
+		.inbox = "support@agents.example.com",
+		.tenant = "acme",
+		.subject = "Re: Your order 88213 has not arrived",
+		.state = "held",
+		.risk = VIEW_RISK_MEDIUM,
+		.version = 1,
+		.round = 1,
+		.digest = "sha256:"
+			  "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d"
+			  "6c15b0f00a08",
+		.from = "Support <support@agents.example.com>",
+		.mail_from = "support@agents.example.com",
+		.reply_to = "help@other.example",
+		.at_us = NOW - 4 * HOUR,
+		.expires_us = NOW + 6 * DAY,
+		.size = 964210,
+		.reasons = reasons,
+		.reason_count = 3,
+		.rcpts = rcpts,
+		.rcpt_count = 3,
+		.ghosts = ghosts,
+		.ghost_count = 1,
+		.headers = headers,
+		.header_count = 4,
+		.parts = parts,
+		.part_count = 2,
+		.files = files,
+		.file_count = 2,
+		.raw = text,
+		.raw_n = sizeof(text) - 1,
+		.raw_cut = true,
+		.events = events,
+		.event_count = 3,
+		.purpose = "Answer the customer's question about a late "
+			   "parcel. " NASTY,
+		.run_id = "run-2291",
+		.model = "house-model-3",
+		.mode = "Hold outgoing",
+		.may_approve = true,
+		.may_reject = true,
+		.undo_s = 10,
+		.opened_us = NOW,
+		.once = "00",
+		.prev = ID "8",
+		.next = ID "9" };
 }
 
 static void
@@ -186,34 +372,95 @@ message(struct buf *out)
 	save("message-rejected.html", out);
 }
 
+static const struct view_history_row past[] = {
+	{ .id = ID "0",
+	    .inbox = "support@agents.example.com",
+	    .to = "jana.novak@example.org",
+	    .subject = "Re: Your order 88213",
+	    .state = "sent",
+	    .at_us = NOW - HOUR,
+	    .changed_us = NOW - MIN },
+	{ .id = ID "1",
+	    .inbox = "research@agents.example.com",
+	    .to = "x@example.org",
+	    .more = 3,
+	    .hidden = 1,
+	    .subject = NASTY,
+	    .state = "uncertain",
+	    .at_us = NOW - HOUR,
+	    .changed_us = NOW - MIN },
+	{ .id = ID "2",
+	    .inbox = "research@agents.example.com",
+	    .to = "x@example.org",
+	    .subject = "Hello",
+	    .state = "rejected",
+	    .at_us = NOW - DAY,
+	    .changed_us = NOW - HOUR },
+};
+
+static const struct view_inbox inboxes[] = {
+	{ .address = "support@agents.example.com",
+	    .tenant = "acme",
+	    .mode = 2,
+	    .held = 14,
+	    .sent_today = 41,
+	    .limit_day = 100,
+	    .claimed = true },
+	{ .address = "research@agents.example.com",
+	    .tenant = "acme",
+	    .mode = 1,
+	    .paused = true,
+	    .sent_today = 3,
+	    .limit_day = 100,
+	    .claimed = true },
+	{ .address = "newsletter@agents.example.com",
+	    .tenant = "acme",
+	    .mode = 4,
+	    .held = 1001,
+	    .sent_today = 93,
+	    .limit_day = 100 },
+};
+
+static const struct view_switch switches[] = {
+	{ .level = "global", .label = "Everything", .may = true },
+	{ .level = "tenant", .label = "acme", .tenant_key = 1, .may = true },
+	{ .level = "inbox",
+	    .label = "research@agents.example.com",
+	    .tenant_key = 1,
+	    .inbox_key = 2,
+	    .paused = true,
+	    .may = true },
+	{ .level = "inbox",
+	    .label = "support@agents.example.com",
+	    .tenant_key = 1,
+	    .inbox_key = 3,
+	    .may = true },
+};
+
 static void
 others(struct buf *out)
 {
-	static const struct view_history_row past[] = {
-		{ .id = ID "0", .inbox = "support@agents.example.com", .to = "jana.novak@example.org", .subject = "Re: Your order 88213", .state = "sent", .at_us = NOW - HOUR, .changed_us = NOW - MIN },
-		{ .id = ID "1", .inbox = "research@agents.example.com", .to = "x@example.org", .more = 3, .hidden = 1, .subject = NASTY, .state = "uncertain", .at_us = NOW - HOUR, .changed_us = NOW - MIN },
-		{ .id = ID "2", .inbox = "research@agents.example.com", .to = "x@example.org", .subject = "Hello", .state = "rejected", .at_us = NOW - DAY, .changed_us = NOW - HOUR },
-	};
-	static const struct view_inbox inboxes[] = {
-		{ .address = "support@agents.example.com", .tenant = "acme", .mode = 2, .held = 14, .sent_today = 41, .limit_day = 100, .claimed = true },
-		{ .address = "research@agents.example.com", .tenant = "acme", .mode = 1, .paused = true, .sent_today = 3, .limit_day = 100, .claimed = true },
-		{ .address = "newsletter@agents.example.com", .tenant = "acme", .mode = 4, .held = 1001, .sent_today = 93, .limit_day = 100 },
-	};
-	static const struct view_switch switches[] = {
-		{ .level = "global", .label = "Everything", .may = true },
-		{ .level = "tenant", .label = "acme", .tenant_key = 1, .may = true },
-		{ .level = "inbox", .label = "research@agents.example.com", .tenant_key = 1, .inbox_key = 2, .paused = true, .may = true },
-		{ .level = "inbox", .label = "support@agents.example.com", .tenant_key = 1, .inbox_key = 3, .may = true },
-	};
 	struct view_shell shell = shell_of("History", VIEW_NAV_HISTORY);
-	const struct view_history history = { .rows = past, .row_count = 3, .show = "all", .first = true };
+	const struct view_history history = {
+		.rows = past, .row_count = 3, .show = "all", .first = true
+	};
 	const struct view_inboxes boxes = { inboxes, 3 };
-	const struct view_pauses pauses = { .rows = switches, .row_count = 4, .step_up = true };
-	const struct view_reject_all all = { "newsletter@agents.example.com", 1, 4, 1001, NULL };
-	const struct view_account account = { "*:*:admin", NOW + HOUR, NOW + 11 * HOUR, 0 };
-	const struct view_login login = { .name = NASTY, .error = "Name or password is wrong.", .return_to = "/q" };
+	const struct view_pauses pauses = {
+		.rows = switches, .row_count = 4, .step_up = true
+	};
+	const struct view_reject_all all = { "newsletter@agents.example.com", 1,
+		4, 1001, NULL };
+	const struct view_account account = { "*:*:admin", NOW + HOUR,
+		NOW + 11 * HOUR, 0 };
+	const struct view_login login = { .name = NASTY,
+		.error = "Name or password is wrong.",
+		.return_to = "/q" };
 	const struct view_setup setup = { .token = NASTY };
-	const struct view_problem problem = { .code = 409, .heading = "Already decided", .text = NASTY, .link = "/q", .link_label = "Back to the queue" };
+	const struct view_problem problem = { .code = 409,
+		.heading = "Already decided",
+		.text = NASTY,
+		.link = "/q",
+		.link_label = "Back to the queue" };
 
 	view_history(out, &shell, &history);
 	save("history.html", out);
