@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * admin.h - postern-admin: one process, one loop, one of each of these
+ */
+#ifndef ADMIN_ADMIN_H
+#define ADMIN_ADMIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/secret.h"
+#include "base/uuid.h"
+#include "store/operator.h"
+
+struct conf;
+struct helper_pool;
+struct http_request;
+struct http_route;
+struct loop;
+struct pool;
+struct seal_zstd;
+
+#define ADMIN_RECENT 64
+
+/* An approval that can still be taken back, for the bar on the next pages. */
+struct admin_recent {
+	int64_t operator_id, until_us;
+	struct uuid message;
+	int version, round;
+	char label[160];
+};
+
+struct admin {
+	struct loop *loop;
+	struct review_db *db;
+	struct pool *pool; /* argon2id, opening bodies */
+	char origin[300]; /* "https://host:port" that the pages live at */
+	int undo_s;
+	int64_t approve_ttl_us;
+	struct secret review_key, relay_pub, approve_key;
+	unsigned char review_pub[32];
+	char *setup_token_file; /* NULL: no first run over the web */
+	struct secret setup_token; /* n = 0: used up */
+	struct helper_pool *helpers; /* NULL: text is decoded here only */
+	struct admin_recent recent[ADMIN_RECENT];
+	unsigned recent_at;
+	unsigned opening; /* bodies being opened */
+};
+
+/* Who may call a route; 0 is anybody. */
+enum admin_principal {
+	ADMIN_ANYBODY,
+	ADMIN_READER, /* any signed-in operator */
+	ADMIN_REVIEWER, /* decides: reviewer, senior, admin */
+};
+
+extern const struct http_route admin_routes[];
+extern const size_t admin_routes_n;
+extern const char *const admin_headers[];
+
+/* The http server's authorize and problem functions. */
+void admin_authorize(struct http_request *req, int principal);
+
+/* Remember an approval for the undo bar; find the operator's newest. */
+void admin_recent_add(struct admin *admin, const struct admin_recent *r);
+const struct admin_recent *admin_recent_find(
+    const struct admin *admin, int64_t operator_id, int64_t now_us);
+void admin_recent_drop(struct admin *admin, const struct uuid *message);
+
+#endif

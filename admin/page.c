@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page.c - asking, waiting, drawing
+ */
+#include "admin/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "http/reply.h"
+#include "http/request.h"
+
+/* What a redirect may say; the address bar carries only the name. */
+static const struct {
+	const char *name, *text;
+	bool refusal;
+} notices[] = {
+	{ "rejected", "Rejected. The agent has been told.", false },
+	{ "approved", "Approved.", false },
+	{ "counted", "Your approval counts. Another person has to approve too.",
+	    false },
+	{ "undone", "Undone. The message is held again; nothing was sent.",
+	    false },
+	{ "late", "Too late to undo: the relay has it already.", true },
+	{ "paused", "Paused. Nothing leaves.", false },
+	{ "resumed", "Running again.", false },
+	{ "all", "Rejected all of them.", false },
+	{ "some", "Rejected many of them; more are left.", false },
+};
+
+static void
+free_page(void *arg)
+{
+	struct page *page = arg;
+
+	if (page->clear != NULL)
+		page->clear(page->mine);
+	buf_wipe(&page->out);
+	buf_free(&page->out);
+	arena_free(&page->mem);
+	free(page);
+}
+
+struct page *
+page_new(struct http_request *req, size_t size)
+{
+	struct page *page = xcalloc(1, sizeof(*page));
+
+	page->req = req;
+	page->admin = http_request_app(req);
+	page->who = http_request_who(req);
+	page->mine = arena_get(&page->mem, size);
+	http_request_keep(req, page, free_page);
+	return page;
+}
+
+struct page *
+page_new_action(struct http_request *req, size_t size)
+{
+	if (!session_token_ok(req)) {
+		page_problem(req, 403, "Refused",
+		    "The form is not from this session, so nothing was done. "
+		    "Open the page again.");
+		return NULL;
+	}
+	return page_new(req, size);
+}
+
+struct page *
+page_wait(struct page *page)
+{
+	page->waiting++;
+	return page;
+}
+
+void
+page_arrived(void *arg)
+{
+	struct page *page = arg;
+
+	BUG_ON(page->waiting <= 0);
+	if (--page->waiting == 0)
+		page->then(page);
+}
+
+void
+page_then(struct page *page, page_fn *then)
+{
+	page->then = then;
+	if (page->waiting == 0)
+		then(page);
+}
+
+void
+page_ask_shell(struct page *page)
+{
+	const struct review_query held = { 0 };
+
+	review_count(&page->who->op, &held, &page->held, page_arrived,
+	    page_wait(page));
+	review_tenants(&page->who->op, &page->mem, &page->tenants, page_arrived,
+	    page_wait(page));
+}
+
+static void
+fill_pauses(struct page *page)
+{
+	struct view_pause *pauses =
+	    arena_array(&page->mem, page->tenants.n + 1, sizeof(*pauses));
+	size_t i, n = 0;
+
+	if (page->who->session.global_paused)
+		pauses[n++] = (struct view_pause){ "global", NULL };
+	for (i = 0; i < page->tenants.n; i++)
+		if (page->tenants.row[i].paused)
+			pauses[n++] = (struct view_pause){ "tenant",
+				page->tenants.row[i].slug };
+	page->shell.pauses = pauses;
+	page->shell.pause_count = n;
+}
+
+static void
+fill_undo(struct page *page)
+{
+	const struct operator_session *s = &page->who->session;
+	const struct admin_recent *recent =
+	    admin_recent_find(page->admin, s->operator_id, s->now_us);
+	char id[UUID_ID_MAX];
+
+	if (recent == NULL)
+		return;
+	uuid_to_id(id, "msg_", &recent->message);
+	page->undo.id = arena_strdup(&page->mem, id);
+	page->undo.label = arena_strdup(&page->mem, recent->label);
+	page->undo.version = recent->version;
+	page->undo.round = recent->round;
+	page->undo.left_s =
+	    (int)((recent->until_us - s->now_us + 999999) / 1000000);
+	page->undo.window_s = page->admin->undo_s;
+	page->shell.undo = &page->undo;
+}
+
+static void
+fill_notice(struct page *page)
+{
+	const char *said = http_request_query(page->req, "said");
+	size_t i;
+
+	for (i = 0; said != NULL && i < sizeof(notices) / sizeof(notices[0]);
+	     i++) {
+		if (strcmp(said, notices[i].name) != 0)
+			continue;
+		if (notices[i].refusal)
+			page->shell.refusal = notices[i].text;
+		else if (page->shell.undo == NULL ||
+		    strcmp(said, "approved") != 0)
+			page->shell.notice = notices[i].text;
+	}
+}
+
+const struct view_shell *
+page_shell(struct page *page, const char *title, enum view_nav nav)
+{
+	struct view_shell *shell = &page->shell;
+
+	shell->title = title;
+	shell->nav = nav;
+	shell->operator_name = page->who->session.name;
+	shell->csrf = page->who->csrf;
+	shell->now_us = page->who->session.now_us;
+	shell->held = page->held.capped ? 1001 : page->held.n;
+	fill_pauses(page);
+	fill_undo(page);
+	fill_notice(page);
+	return shell;
+}
+
+void
+page_send(struct page *page, int status)
+{
+	http_reply_html(page->req, status, &page->out);
+}
+
+static void
+send_problem(
+    struct http_request *req, int status, struct view_problem *problem)
+{
+	struct admin_who *who = http_request_who(req);
+	struct view_shell shell = { .title = problem->heading };
+	struct buf out = { 0 };
+
+	problem->code = status;
+	problem->request_id = http_request_id(req);
+	if (who != NULL) {
+		shell.operator_name = who->session.name;
+		shell.csrf = who->csrf;
+		shell.now_us = who->session.now_us;
+	}
+	if (problem->link == NULL) {
+		problem->link = status == 401 ? "/login" : "/q";
+		problem->link_label =
+		    status == 401 ? "Sign in" : "Back to the queue";
+	}
+	view_problem(&out, &shell, problem);
+	http_reply_html(req, status, &out);
+	buf_free(&out);
+}
+
+void
+page_problem(struct http_request *req, int status, const char *heading,
+    const char *text)
+{
+	struct view_problem problem = { .heading = heading, .text = text };
+
+	send_problem(req, status, &problem);
+}
+
+void
+page_refuse(struct page *page, const struct review_answer *is)
+{
+	switch (is->status) {
+	case 401:
+		page_problem(page->req, 401, "Signed out",
+		    "The session has ended, so nothing was done.");
+		return;
+	case 403:
+		page_problem(page->req, 403, "Not allowed",
+		    strcmp(is->text, "step_up_required") == 0
+		        ? "This needs your password again."
+		        : "Your role does not allow this, so nothing was "
+		          "done.");
+		return;
+	case 404:
+		page_problem(page->req, 404, "Not found",
+		    "There is nothing at this address that you may see.");
+		return;
+	case 409:
+		page_problem(page->req, 409, "Changed meanwhile",
+		    "Somebody or something else was faster, so nothing was "
+		    "done.");
+		return;
+	case 422:
+		page_problem(page->req, 422, "Not understood",
+		    "A field is missing or too long, so nothing was done.");
+		return;
+	default:
+		page_problem(page->req, 503, "The database does not answer",
+		    "Try again in a moment. What was sent twice is done once.");
+	}
+}
+
+void
+page_done(struct page *page, const char *path, const char *said)
+{
+	struct buf to = { 0 };
+
+	buf_printf(&to, "%s%csaid=%s", path,
+	    strchr(path, '?') != NULL ? '&' : '?', said);
+	http_reply_redirect(page->req, buf_cstr(&to));
+	buf_free(&to);
+}
+
+bool
+page_message_id(struct page *page, struct uuid *message)
+{
+	const char *id = http_request_param(page->req, "id");
+
+	if (id != NULL && uuid_from_id(message, "msg_", str_of(id)))
+		return true;
+	page_problem(page->req, 404, "Not found",
+	    "There is nothing at this address that you may see.");
+	return false;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page.h - what every handler of a signed-in person shares
+ *
+ * A page asks the database several things at once, each with page_arrived()
+ * as its `done`, and is drawn when the last answer is there. It lives as long
+ * as its request, so nothing needs to be cancelled.
+ */
+#ifndef ADMIN_PAGE_H
+#define ADMIN_PAGE_H
+
+#include "admin/admin.h"
+#include "admin/session.h"
+#include "admin/view.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "store/review.h"
+
+struct http_request;
+struct page;
+
+typedef void page_fn(struct page *page);
+
+struct page {
+	struct http_request *req;
+	struct admin *admin;
+	struct admin_who *who;
+	struct arena mem;
+	struct buf out;
+	int waiting;
+	page_fn *then;
+	struct view_shell shell;
+	struct view_undo undo;
+	struct review_count held;
+	struct review_tenants tenants;
+	void *mine; /* the handler's, in the arena */
+	void (*clear)(void *mine); /* wipes it, may be NULL */
+};
+
+/* A page of this request; `size` zeroed bytes hang on it as `mine`. */
+struct page *page_new(struct http_request *req, size_t size);
+
+/*
+ * For actions: as page_new(), but NULL after a reply when the form's token is
+ * not this session's.
+ */
+struct page *page_new_action(struct http_request *req, size_t size);
+
+/* Ask for what the frame shows (count, pauses). Counts as one wait each. */
+void page_ask_shell(struct page *page);
+/* One more answer is awaited; `page` is the argument of its done. */
+struct page *page_wait(struct page *page);
+void page_arrived(void *page);
+/* Go on with `then` when nothing is awaited any more. */
+void page_then(struct page *page, page_fn *then);
+
+/* The frame, filled. Its strings are in the arena. */
+const struct view_shell *page_shell(
+    struct page *page, const char *title, enum view_nav nav);
+void page_send(struct page *page, int status);
+
+/* End the request with a page that only says something. */
+void page_problem(struct http_request *req, int status, const char *heading,
+    const char *text);
+/* The same for an answer that is not "done": 404, 403, 409, 503, ... */
+void page_refuse(struct page *page, const struct review_answer *is);
+
+/* 303 to `path` with a fixed notice by number (page_notice). */
+void page_done(struct page *page, const char *path, const char *said);
+
+/* {id} of the route; false after a 404 page. */
+bool page_message_id(struct page *page, struct uuid *message);
+
+#endif

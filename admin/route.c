@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * route.c - every address of the pages, and who may call it
+ *
+ * What is not listed does not exist. A reader's role is any role; what it
+ * reaches within that is the database's decision, row by row.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/admin.h"
+#include "admin/assets.h"
+#include "admin/handlers.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "http/server.h"
+
+#define FORM 16384
+
+const struct http_route admin_routes[] = {
+	{ "GET", "/", "root", ADMIN_ANYBODY, 0, false, handle_root },
+	{ "GET", "/assets/{name}", "asset", ADMIN_ANYBODY, 0, false,
+	    handle_asset },
+	{ "GET", "/login", "login", ADMIN_ANYBODY, 0, false, handle_login },
+	{ "POST", "/login", "login", ADMIN_ANYBODY, FORM, false,
+	    handle_login_post },
+	{ "GET", "/setup", "setup", ADMIN_ANYBODY, 0, false, handle_setup },
+	{ "POST", "/setup", "setup", ADMIN_ANYBODY, FORM, false,
+	    handle_setup_post },
+	{ "POST", "/logout", "logout", ADMIN_READER, FORM, false,
+	    handle_logout_post },
+	{ "GET", "/q", "queue", ADMIN_READER, 0, false, handle_queue },
+	{ "GET", "/counts", "counts", ADMIN_READER, 0, false, handle_counts },
+	{ "GET", "/history", "history", ADMIN_READER, 0, false,
+	    handle_history },
+	{ "GET", "/inboxes", "inboxes", ADMIN_READER, 0, false,
+	    handle_inboxes },
+	{ "GET", "/account", "account", ADMIN_READER, 0, false,
+	    handle_account },
+	{ "GET", "/pause", "pause", ADMIN_READER, 0, false, handle_pause },
+	{ "POST", "/pause", "pause", ADMIN_REVIEWER, FORM, false,
+	    handle_pause_post },
+	{ "GET", "/reject-all", "reject_all", ADMIN_REVIEWER, 0, false,
+	    handle_reject_all },
+	{ "POST", "/reject-all", "reject_all", ADMIN_REVIEWER, FORM, false,
+	    handle_reject_all_post },
+	{ "GET", "/m/{id}", "message", ADMIN_READER, 0, false, handle_message },
+	{ "POST", "/m/{id}/open", "message.open", ADMIN_READER, FORM, false,
+	    handle_message_open_post },
+	{ "GET", "/m/{id}/download", "message.download", ADMIN_READER, 0,
+	    false, handle_download },
+	{ "GET", "/m/{id}/file/{part}", "message.file", ADMIN_READER, 0, false,
+	    handle_file },
+	{ "POST", "/m/{id}/decide", "decide", ADMIN_REVIEWER, FORM, false,
+	    handle_decide_post },
+	{ "POST", "/m/{id}/undo", "undo", ADMIN_REVIEWER, FORM, false,
+	    handle_undo_post },
+	{ "GET", "/r/{id}", "notice", ADMIN_READER, 0, false, handle_notice },
+};
+
+const size_t admin_routes_n = sizeof(admin_routes) / sizeof(admin_routes[0]);
+
+const char *const admin_headers[] = {
+	"Content-Security-Policy: default-src 'none'; script-src 'self'; "
+	"style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+	"require-trusted-types-for 'script'; trusted-types 'none'",
+	"Cross-Origin-Opener-Policy: same-origin",
+	"Cross-Origin-Resource-Policy: same-origin",
+	"Referrer-Policy: no-referrer",
+	"X-Frame-Options: DENY",
+	"X-DNS-Prefetch-Control: off",
+	"Permissions-Policy: accelerometer=(), camera=(), clipboard-read=(), "
+	"display-capture=(), geolocation=(), gyroscope=(), microphone=(), "
+	"midi=(), payment=(), usb=()",
+	"Strict-Transport-Security: max-age=31536000",
+	NULL,
+};
+
+void
+handle_root(struct http_request *req)
+{
+	http_reply_redirect(req, "/q");
+}
+
+/* A mailed link lands here: it shows the message and decides nothing. */
+void
+handle_notice(struct http_request *req)
+{
+	handle_message(req);
+}
+
+static bool
+takes_gzip(struct http_request *req)
+{
+	const char *accept = http_request_header(req, "Accept-Encoding");
+
+	return accept != NULL && strstr(accept, "gzip") != NULL;
+}
+
+void
+handle_asset(struct http_request *req)
+{
+	const char *name = http_request_param(req, "name");
+	size_t i;
+
+	for (i = 0; i < admin_assets_n; i++) {
+		const struct admin_asset *a = &admin_assets[i];
+
+		if (strcmp(a->name, name) != 0)
+			continue;
+		http_reply_header(req, "Cache-Control",
+		    "public, max-age=31536000, immutable");
+		http_reply_header(req, "Vary", "Accept-Encoding");
+		if (takes_gzip(req)) {
+			http_reply_header(req, "Content-Encoding", "gzip");
+			http_reply_static(req, 200, a->type, a->gz, a->gz_n);
+		} else {
+			http_reply_static(req, 200, a->type, a->p, a->n);
+		}
+		return;
+	}
+	http_reply_empty(req, 404);
+}
+
+void
+admin_recent_add(struct admin *admin, const struct admin_recent *r)
+{
+	admin->recent[admin->recent_at++ % ADMIN_RECENT] = *r;
+}
+
+const struct admin_recent *
+admin_recent_find(
+    const struct admin *admin, int64_t operator_id, int64_t now_us)
+{
+	const struct admin_recent *found = NULL;
+	size_t i;
+
+	for (i = 0; i < ADMIN_RECENT; i++) {
+		const struct admin_recent *r = &admin->recent[i];
+
+		if (r->operator_id == operator_id && r->until_us > now_us &&
+		    (found == NULL || r->until_us > found->until_us))
+			found = r;
+	}
+	return found;
+}
+
+void
+admin_recent_drop(struct admin *admin, const struct uuid *message)
+{
+	size_t i;
+
+	for (i = 0; i < ADMIN_RECENT; i++)
+		if (uuid_eq(&admin->recent[i].message, message))
+			admin->recent[i].until_us = 0;
+}

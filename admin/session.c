@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * session.c - cookies, origin checks, and the one gate of all routes
+ *
+ * Nothing about a session is cached: every request shows its secret to the
+ * database, which answers who that is, or nobody.
+ */
+#include "admin/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+
+#include "admin/admin.h"
+#include "admin/page.h"
+#include "base/buf.h"
+#include "base/xalloc.h"
+#include "http/reply.h"
+#include "http/request.h"
+
+#define COOKIE_TEXT BASE32_LEN(OPERATOR_SECRET)
+
+struct asking {
+	struct http_request *req;
+	struct admin_who *who;
+	int principal;
+};
+
+static bool
+is_safe(const char *method)
+{
+	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
+
+bool
+session_same_origin(const struct admin *admin, struct http_request *req)
+{
+	const char *site = http_request_header(req, "Sec-Fetch-Site");
+	const char *origin = http_request_header(req, "Origin");
+
+	if (site == NULL && origin == NULL)
+		return false;
+	if (site != NULL && strcmp(site, "same-origin") != 0 &&
+	    strcmp(site, "none") != 0)
+		return false;
+	return origin == NULL || strcmp(origin, admin->origin) == 0;
+}
+
+static void
+make_csrf(struct admin_who *who)
+{
+	static const char label[] = "postern.csrf.1";
+	unsigned char mac[SHA256_DIGEST_LENGTH];
+
+	HMAC(EVP_sha256(), who->op.session.b, (int)who->op.session.n,
+	    (const unsigned char *)label, sizeof(label) - 1, mac, NULL);
+	base32_encode(who->csrf, mac, 16);
+}
+
+bool
+session_token_ok(struct http_request *req)
+{
+	const struct admin_who *who = http_request_who(req);
+	const char *token = http_request_field(req, "csrf", 0);
+	struct secret have, want;
+
+	if (token == NULL || !secret_set(&have, token, strlen(token)) ||
+	    !secret_set(&want, who->csrf, strlen(who->csrf)))
+		return false;
+	return secret_eq(&have, &want);
+}
+
+void
+session_set_cookie(struct http_request *req, const struct secret *s)
+{
+	char text[COOKIE_TEXT + 1], line[200];
+
+	base32_encode(text, s->b, s->n);
+	snprintf(line, sizeof(line),
+	    SESSION_COOKIE "=%s; Path=/; Secure; HttpOnly; SameSite=Strict",
+	    text);
+	http_reply_header(req, "Set-Cookie", line);
+	OPENSSL_cleanse(text, sizeof(text));
+	OPENSSL_cleanse(line, sizeof(line));
+}
+
+void
+session_drop_cookie(struct http_request *req)
+{
+	http_reply_header(req, "Set-Cookie",
+	    SESSION_COOKIE
+	    "=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0");
+}
+
+const char *
+session_return_to(const char *path)
+{
+	size_t i;
+
+	if (path == NULL || path[0] != '/' || path[1] == '/' ||
+	    path[1] == '\\' || strlen(path) > 500)
+		return "/q";
+	for (i = 0; path[i] != '\0'; i++)
+		if (path[i] <= ' ' || path[i] == '\\' || path[i] > '~')
+			return "/q";
+	return path;
+}
+
+bool
+session_has_role(const struct admin_who *who, const char *role)
+{
+	const char *line = who->session.roles;
+	size_t n = strlen(role);
+
+	while (line != NULL && *line != '\0') {
+		size_t len = strcspn(line, "\n");
+
+		if (len > n && line[len - n - 1] == ':' &&
+		    strncmp(line + len - n, role, n) == 0)
+			return true;
+		line += len + (line[len] == '\n');
+	}
+	return false;
+}
+
+static bool
+may(const struct admin_who *who, int principal)
+{
+	switch ((enum admin_principal)principal) {
+	case ADMIN_ANYBODY:
+	case ADMIN_READER:
+		return true;
+	case ADMIN_REVIEWER:
+		return session_has_role(who, "reviewer") ||
+		    session_has_role(who, "senior") ||
+		    session_has_role(who, "admin");
+	}
+	return false;
+}
+
+static void
+free_who(void *arg)
+{
+	struct admin_who *who = arg;
+
+	secret_wipe(&who->op.session);
+	OPENSSL_cleanse(who->csrf, sizeof(who->csrf));
+	arena_free(&who->mem);
+	free(who);
+}
+
+/* Nobody: a page asks to sign in, an action says that nothing was done. */
+static void
+turn_away(struct http_request *req)
+{
+	struct buf to = { 0 };
+
+	if (!is_safe(http_request_method(req))) {
+		page_problem(req, 401, "Signed out",
+		    "The session has ended, so nothing was done. Sign in and "
+		    "do it again.");
+		return;
+	}
+	if (strcmp(http_request_path(req), "/counts") == 0) {
+		http_reply_empty(req, 401);
+		return;
+	}
+	buf_puts(&to, "/login");
+	if (strcmp(http_request_path(req), "/q") != 0)
+		buf_printf(&to, "?return_to=%s", http_request_path(req));
+	http_reply_redirect(req, buf_cstr(&to));
+	buf_free(&to);
+}
+
+static void
+on_touched(void *arg)
+{
+	struct asking *asking = arg;
+	struct http_request *req = asking->req;
+	struct admin_who *who = asking->who;
+	int principal = asking->principal;
+
+	free(asking);
+	if (who->session.is.status >= 500) {
+		page_problem(req, 503, "The database does not answer",
+		    "Nothing was done. Try again in a moment.");
+		free_who(who);
+		return;
+	}
+	if (who->session.is.status >= 300 || who->session.name == NULL) {
+		turn_away(req);
+		free_who(who);
+		return;
+	}
+	make_csrf(who);
+	if (!may(who, principal)) {
+		page_problem(req, 403, "Not allowed",
+		    "Your role may look but not decide.");
+		free_who(who);
+		return;
+	}
+	http_request_allow(req, who, free_who);
+}
+
+void
+admin_authorize(struct http_request *req, int principal)
+{
+	const char *text = http_request_cookie(req, SESSION_COOKIE);
+	struct admin *admin = http_request_app(req);
+	struct admin_who *who;
+	struct asking *asking;
+
+	if (!is_safe(http_request_method(req)) &&
+	    !session_same_origin(admin, req)) {
+		page_problem(req, 403, "Refused",
+		    "The request did not come from a page of this site, so "
+		    "nothing was done.");
+		return;
+	}
+	who = xcalloc(1, sizeof(*who));
+	who->op.session.n = OPERATOR_SECRET;
+	if (text == NULL ||
+	    !base32_decode(who->op.session.b, OPERATOR_SECRET, text,
+	        strlen(text))) {
+		free_who(who);
+		turn_away(req);
+		return;
+	}
+	who->op.db = admin->db;
+	asking = xcalloc(1, sizeof(*asking));
+	asking->req = req;
+	asking->who = who;
+	asking->principal = principal;
+	operator_session_touch(
+	    &who->op, &who->mem, &who->session, on_touched, asking);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * session.h - who a request is from, and whether our own page sent it
+ */
+#ifndef ADMIN_SESSION_H
+#define ADMIN_SESSION_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "store/operator.h"
+
+struct admin;
+struct http_request;
+
+#define SESSION_COOKIE "__Host-sid"
+#define SESSION_CSRF 27 /* with the NUL */
+
+/* http_request_who() of every signed-in request. */
+struct admin_who {
+	struct store_operator op;
+	struct operator_session session;
+	struct arena mem;
+	char csrf[SESSION_CSRF];
+};
+
+/*
+ * Sent by one of our own pages? Judged by Sec-Fetch-Site and Origin, after
+ * routing, for every unsafe method; at least one of them must be there.
+ */
+bool session_same_origin(
+    const struct admin *admin, struct http_request *req);
+
+/* The form's token is this session's. */
+bool session_token_ok(struct http_request *req);
+
+/* Begin, and end, a session in the browser. */
+void session_set_cookie(struct http_request *req, const struct secret *s);
+void session_drop_cookie(struct http_request *req);
+
+/* Local path to return to after sign-in; "/q" unless it is one of ours. */
+const char *session_return_to(const char *path);
+
+/* Has one of the roles (lines "tenant:inbox:role") anywhere. */
+bool session_has_role(const struct admin_who *who, const char *role);
+
+#endif
