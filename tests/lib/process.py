@@ -107,13 +107,13 @@ class Process:
     def alive(self):
         return self.proc.poll() is None
 
-    def signal(self, signo):
+    def send(self, signo):
         os.kill(self.pid, signo)
 
     def stop(self, signo=signal.SIGTERM, timeout=70):
         """Ask to stop; the exit code. Killed when it does not listen."""
         if self.alive():
-            self.signal(signo)
+            self.send(signo)
         try:
             code = self.proc.wait(timeout)
         except subprocess.TimeoutExpired:
