@@ -32,6 +32,8 @@ pg_conf_defaults(struct pg_conf *out, const struct pg_conf *in)
 		out->database = "postern";
 	if (out->program == NULL)
 		out->program = "postern";
+	if (out->port == 0)
+		out->port = 5432;
 	if (out->conns == 0)
 		out->conns = 2;
 	if (out->inflight == 0)
@@ -52,8 +54,10 @@ pg_conninfo_fill(struct pg_conninfo *ci, const struct pg_conf *conf)
 	    "-c statement_timeout=%u "
 	    "-c idle_in_transaction_session_timeout=5000",
 	    conf->deadline_ms);
+	snprintf(ci->port, sizeof(ci->port), "%u", conf->port % 65536);
 #define PUT(k, v) (ci->key[n] = (k), ci->value[n] = (v), n++)
 	PUT("host", conf->socket);
+	PUT("port", ci->port);
 	PUT("dbname", conf->database);
 	PUT("user", conf->user);
 	PUT("application_name", conf->program);

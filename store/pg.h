@@ -50,6 +50,7 @@ typedef void pg_done_fn(
 /* Zero means the default named behind the field. */
 struct pg_conf {
 	const char *socket; /* directory of the socket, or host address */
+	unsigned port; /* 5432; also names the socket's file */
 	const char *database; /* "postern" */
 	const char *user; /* the login role, e.g. "l_gateway" */
 	const char *program; /* application_name */

@@ -62,8 +62,8 @@ struct pg_pool {
 
 /* Values for PQconnectStartParams(); NULL-terminated, borrowed from conf. */
 struct pg_conninfo {
-	const char *key[10], *value[10];
-	char options[160];
+	const char *key[12], *value[12];
+	char options[160], port[8];
 };
 void pg_conninfo_fill(struct pg_conninfo *ci, const struct pg_conf *conf);
 void pg_conf_defaults(struct pg_conf *out, const struct pg_conf *in);

@@ -128,10 +128,12 @@ redis_new(struct loop *loop, const struct redis_conf *conf)
 }
 
 struct redis *
-redis_open(struct loop *loop, const struct conf *conf, struct err *err)
+redis_open(struct loop *loop, const struct conf *conf, const char *program,
+    struct err *err)
 {
 	struct redis_conf rc = { .socket = conf->redis_socket,
-		.user = conf->redis_user };
+		.user = conf_redis_user(conf, program),
+		.probe_limiter = strcmp(program, "posternd") == 0 };
 	char password[SECRET_MAX + 1] = "";
 	struct secret s = { 0 };
 	struct redis *r;
@@ -144,8 +146,6 @@ redis_open(struct loop *loop, const struct conf *conf, struct err *err)
 		secret_wipe(&s);
 	}
 	rc.password = password;
-	rc.probe_limiter =
-	    conf->redis_user != NULL && strcmp(conf->redis_user, "gw") == 0;
 	r = redis_new(loop, &rc);
 	OPENSSL_cleanse(password, sizeof(password));
 	return r;

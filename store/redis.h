@@ -32,9 +32,9 @@ struct redis_conf {
 
 /* Connects in the background. Copies `conf`. */
 struct redis *redis_new(struct loop *loop, const struct redis_conf *conf);
-/* From the configuration: redis.{socket,user,password_file}. */
-MUST_CHECK struct redis *redis_open(
-    struct loop *loop, const struct conf *conf, struct err *err);
+/* From the configuration, as the user that `program` is to Redis. */
+MUST_CHECK struct redis *redis_open(struct loop *loop, const struct conf *conf,
+    const char *program, struct err *err);
 /* Open calls are dropped without callback. NULL is fine. */
 void redis_free(struct redis *r);
 bool redis_up(const struct redis *r);

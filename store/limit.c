@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * limit.c - asks store/postern.lua; keeps small rings itself meanwhile.
+ *
+ * The local rings hold limit / shares for the hour and shorter, in the same
+ * shape as those in Redis, and live only while Redis is away: a worker that
+ * starts with Redis down begins at zero. Gated mail only waits for people,
+ * and the day is counted in PostgreSQL, so this bounds load, not trust.
+ */
+#include "store/limit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/xalloc.h"
+#include "store/redis.h"
+
+enum { WINDOW_HOUR, WINDOW_DAY, WINDOW_BYTES };
+
+static const struct window {
+	const char *name;
+	const char *kind; /* what postern.lua counts */
+	unsigned seconds, buckets;
+} windows[LIMIT_WINDOWS] = {
+	[WINDOW_HOUR] = { "hour", "m", 3600, 12 },
+	[WINDOW_DAY] = { "day", "m", 86400, 24 },
+	[WINDOW_BYTES] = { "bytes", "b", 86400, 24 },
+};
+
+#define LOCAL_BUCKETS 12
+#define LOCAL_BUCKET_MS (3600 * 1000 / LOCAL_BUCKETS)
+#define LOCAL_SLOTS 4096 /* inboxes that can send while Redis is away */
+#define NUMBERS (8 + 4 * LIMIT_WINDOWS)
+
+struct local_ring {
+	int64_t tenant, inbox; /* 0 = free */
+	uint64_t newest; /* number of bucket[0] */
+	int64_t bucket[LOCAL_BUCKETS + 1];
+};
+
+struct limiter {
+	struct loop *loop;
+	struct redis *redis;
+	unsigned shares;
+	bool closed;
+	struct local_ring *local; /* NULL while Redis is there */
+};
+
+struct limit_op {
+	struct limiter *l;
+	struct limit_inbox inbox;
+	struct limit_cost cost;
+	struct redis_req *req;
+	limit_fn *charged;
+	limit_peek_fn *peeked;
+	void *arg;
+};
+
+/* Arguments of one FCALL: short texts that live as long as the call. */
+struct fcall {
+	struct str arg[NUMBERS];
+	char text[NUMBERS][48];
+	size_t n;
+};
+
+struct limiter *
+limiter_new(
+    struct loop *loop, struct redis *redis, unsigned shares, bool closed)
+{
+	struct limiter *l = xcalloc(1, sizeof(*l));
+
+	l->loop = loop;
+	l->redis = redis;
+	l->shares = shares > 0 ? shares : 1;
+	l->closed = closed;
+	return l;
+}
+
+void
+limiter_free(struct limiter *l)
+{
+	if (l == NULL)
+		return;
+	free(l->local);
+	free(l);
+}
+
+void
+limiter_set_closed(struct limiter *l, bool closed)
+{
+	l->closed = closed;
+}
+
+bool
+limiter_up(const struct limiter *l)
+{
+	return redis_up(l->redis);
+}
+
+static void
+put_text(struct fcall *f, const char *s)
+{
+	BUG_ON(f->n == NUMBERS);
+	f->arg[f->n++] = str_of(s);
+}
+
+static void
+put_number(struct fcall *f, int64_t v)
+{
+	char *text = f->text[f->n];
+
+	snprintf(text, sizeof(f->text[0]), "%" PRId64, v);
+	put_text(f, text);
+}
+
+static int64_t
+limit_of(const struct limit_inbox *in, int window)
+{
+	switch (window) {
+	case WINDOW_HOUR:
+		return in->hour;
+	case WINDOW_DAY:
+		return in->day;
+	default:
+		return in->bytes;
+	}
+}
+
+static void
+begin(struct fcall *f, const char *function, const struct limit_inbox *in)
+{
+	char *key;
+
+	f->n = 0;
+	put_text(f, "FCALL");
+	put_text(f, function);
+	put_text(f, "1");
+	key = f->text[f->n];
+	snprintf(key, sizeof(f->text[0]), "rl:{%" PRId64 ".%" PRId64 "}",
+	    in->tenant, in->inbox);
+	put_text(f, key);
+}
+
+static void
+put_cost(struct fcall *f, const struct limit_cost *cost)
+{
+	put_number(f, cost->messages);
+	put_number(f, cost->recipients);
+	put_number(f, cost->bytes);
+}
+
+static void
+put_windows(struct fcall *f, const struct limit_inbox *in)
+{
+	int i;
+
+	for (i = 0; i < LIMIT_WINDOWS; i++) {
+		put_text(f, windows[i].kind);
+		put_number(f, windows[i].seconds);
+		put_number(f, windows[i].buckets);
+		put_number(f, limit_of(in, i));
+	}
+}
+
+/* The inbox's own ring, or NULL when the table is full. */
+static struct local_ring *
+find_local(struct limiter *l, const struct limit_inbox *in)
+{
+	uint64_t h = ((uint64_t)in->tenant * 31 + (uint64_t)in->inbox) *
+		     UINT64_C(0x9e3779b97f4a7c15);
+	struct local_ring *r;
+	size_t i;
+
+	if (l->local == NULL)
+		l->local = xcalloc(LOCAL_SLOTS, sizeof(*l->local));
+	for (i = 0; i < LOCAL_SLOTS; i++) {
+		r = &l->local[((h >> 40) + i) % LOCAL_SLOTS];
+		if (r->tenant == 0) {
+			r->tenant = in->tenant;
+			r->inbox = in->inbox;
+		}
+		if (r->tenant == in->tenant && r->inbox == in->inbox)
+			return r;
+	}
+	return NULL;
+}
+
+/* Turned to the present time. */
+static struct local_ring *
+local_ring(struct limiter *l, const struct limit_inbox *in, uint64_t now)
+{
+	struct local_ring *r = find_local(l, in);
+	uint64_t bucket = now / LOCAL_BUCKET_MS, steps;
+
+	if (r == NULL)
+		return NULL;
+	steps = bucket - r->newest;
+	if (steps > LOCAL_BUCKETS + 1)
+		steps = LOCAL_BUCKETS + 1;
+	memmove(r->bucket + steps, r->bucket,
+	    (LOCAL_BUCKETS + 1 - steps) * sizeof(r->bucket[0]));
+	memset(r->bucket, 0, steps * sizeof(r->bucket[0]));
+	r->newest = bucket;
+	return r;
+}
+
+static void
+charge_local(
+    struct limiter *l, const struct limit_op *op, struct limit_answer *a)
+{
+	uint64_t now = clock_mono_ms();
+	struct local_ring *r = local_ring(l, &op->inbox, now);
+	int64_t used = 0;
+	int i;
+
+	for (i = 0; r != NULL && i <= LOCAL_BUCKETS; i++)
+		used += r->bucket[i];
+	a->window = windows[WINDOW_HOUR].name;
+	a->limit = op->inbox.hour / (int64_t)l->shares;
+	if (a->limit == 0 && op->inbox.hour > 0)
+		a->limit = 1;
+	a->at = (int64_t)now;
+	a->wait_ms = LOCAL_BUCKET_MS;
+	if (r == NULL || used + op->cost.messages > a->limit) {
+		a->verdict = LIMIT_LOCAL_OVER;
+		a->left = 0;
+		return;
+	}
+	r->bucket[0] += op->cost.messages;
+	a->verdict = LIMIT_LOCAL;
+	a->left = a->limit - used - op->cost.messages;
+}
+
+static void
+forget_local(struct limiter *l)
+{
+	free(l->local);
+	l->local = NULL;
+}
+
+static int64_t
+number(const struct redisReply *reply, size_t i)
+{
+	return reply->element[i]->integer;
+}
+
+static void
+on_charged(void *arg, const struct redisReply *reply)
+{
+	struct limit_op *op = arg;
+	struct limiter *l = op->l;
+	struct limit_answer a = { 0 };
+	int64_t window;
+
+	if (reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
+	    reply->elements == 5) {
+		forget_local(l);
+		window = number(reply, 1);
+		a.verdict = number(reply, 0) == 1 ? LIMIT_OK : LIMIT_OVER;
+		if (window >= 1 && window <= LIMIT_WINDOWS) {
+			a.window = windows[window - 1].name;
+			a.limit = limit_of(&op->inbox, (int)window - 1);
+		}
+		a.left = number(reply, 2);
+		a.wait_ms = number(reply, 3);
+		a.at = number(reply, 4);
+	} else if (l->closed) {
+		a.verdict = LIMIT_CLOSED;
+	} else {
+		charge_local(l, op, &a);
+	}
+	op->charged(op->arg, &a);
+	free(op);
+}
+
+static struct limit_op *
+new_op(struct limiter *l, const struct limit_inbox *inbox, void *arg)
+{
+	struct limit_op *op = xcalloc(1, sizeof(*op));
+
+	op->l = l;
+	op->inbox = *inbox;
+	op->arg = arg;
+	return op;
+}
+
+struct limit_op *
+limit_charge(struct limiter *l, const struct limit_inbox *inbox,
+    const struct limit_cost *cost, limit_fn *done, void *arg)
+{
+	struct limit_op *op = new_op(l, inbox, arg);
+	struct fcall f;
+
+	op->cost = *cost;
+	op->charged = done;
+	begin(&f, "pst_charge", inbox);
+	put_cost(&f, cost);
+	put_windows(&f, inbox);
+	op->req =
+	    redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_charged, op);
+	return op;
+}
+
+void
+limit_cancel(struct limit_op *op)
+{
+	if (op == NULL)
+		return;
+	redis_cancel(op->req);
+	free(op);
+}
+
+/* Nobody waits for the answer: a refund that is lost costs the agent. */
+static void
+on_refunded(void *arg, const struct redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+}
+
+void
+limit_refund(struct limiter *l, const struct limit_inbox *inbox,
+    const struct limit_cost *cost, const struct limit_answer *answer)
+{
+	struct local_ring *r;
+	uint64_t age;
+	struct fcall f;
+
+	switch (answer->verdict) {
+	case LIMIT_OK:
+		begin(&f, "pst_refund", inbox);
+		put_number(&f, answer->at);
+		put_cost(&f, cost);
+		put_windows(&f, inbox);
+		redis_call(
+		    l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_refunded, NULL);
+		break;
+	case LIMIT_LOCAL:
+		if (l->local == NULL)
+			break;
+		r = local_ring(l, inbox, clock_mono_ms());
+		if (r == NULL)
+			break;
+		age = r->newest - (uint64_t)answer->at / LOCAL_BUCKET_MS;
+		if (age <= LOCAL_BUCKETS && r->bucket[age] >= cost->messages)
+			r->bucket[age] -= cost->messages;
+		break;
+	case LIMIT_OVER:
+	case LIMIT_LOCAL_OVER:
+	case LIMIT_CLOSED:
+		break;
+	}
+}
+
+static void
+on_peeked(void *arg, const struct redisReply *reply)
+{
+	struct limit_op *op = arg;
+	struct limit_left left[LIMIT_WINDOWS];
+	size_t i;
+
+	if (reply == NULL || reply->type != REDIS_REPLY_ARRAY ||
+	    reply->elements != 2 * LIMIT_WINDOWS) {
+		op->peeked(op->arg, NULL);
+		free(op);
+		return;
+	}
+	for (i = 0; i < LIMIT_WINDOWS; i++) {
+		left[i].name = windows[i].name;
+		left[i].seconds = windows[i].seconds;
+		left[i].limit = limit_of(&op->inbox, (int)i);
+		left[i].left = number(reply, 2 * i);
+		left[i].reset_ms = number(reply, 2 * i + 1);
+	}
+	op->peeked(op->arg, left);
+	free(op);
+}
+
+struct limit_op *
+limit_peek(struct limiter *l, const struct limit_inbox *inbox,
+    limit_peek_fn *done, void *arg)
+{
+	struct limit_op *op = new_op(l, inbox, arg);
+	struct fcall f;
+
+	op->peeked = done;
+	begin(&f, "pst_peek", inbox);
+	put_windows(&f, inbox);
+	op->req =
+	    redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_peeked, op);
+	return op;
+}

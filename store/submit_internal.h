@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * submit_internal.h - one submission, shared by submit.c (its way) and
+ * submit_row.c (what of it goes into the row).
+ */
+#ifndef STORE_SUBMIT_INTERNAL_H
+#define STORE_SUBMIT_INTERNAL_H
+
+#include "mail/address.h"
+#include "mail/digest.h"
+#include "mail/freeze.h"
+#include "seal/body.h"
+#include "seal/release.h"
+#include "store/store_internal.h"
+#include "store/submit.h"
+
+#define RELEASE_LIFE_US (INT64_C(72) * 3600 * 1000 * 1000)
+
+struct submit {
+	struct store *st;
+	struct store_cred cred; /* a copy; in no list */
+	submit_done_fn *done; /* NULL: cancelled */
+	submit_room_fn *room;
+	void *arg;
+
+	struct submit_envelope env; /* its texts point into `text` */
+	struct buf text;
+	struct buf rcpts; /* folded, sorted, joined by \n */
+	struct str *rcpt; /* views into rcpts */
+	char *kinds;
+	size_t rcpt_count;
+
+	struct uuid message;
+	struct seal_hour hour;
+	struct secret key;
+	struct freeze *freeze;
+	struct body_tag *tag;
+	struct submit_hash *hash; /* SMTP only */
+	struct seal_body *body;
+	struct upload *upload; /* NULL until there is a second chunk */
+	struct buf only_chunk;
+	unsigned chunks;
+
+	struct limit_op *charging;
+	struct limit_answer charge;
+	bool charged, finished, committing, full;
+	enum err_code code;
+	char why[200];
+
+	/* what the row points to */
+	struct buf context;
+	unsigned char body_tag[32], digest[32], request[32], idem[32];
+	bool has_idem;
+	unsigned char relay_box[SEAL_RELAY_BOX], release_tag[SEAL_TAG_LEN];
+	bool has_release;
+	int64_t expiry;
+};
+
+/* Copy and fold the envelope. False: code and why are set. */
+bool submit_take_envelope(struct submit *s, const struct submit_envelope *env);
+/* After the last byte: digest, replay key, release. */
+void submit_fill(struct submit *s);
+void submit_row(struct commit_row *row, const struct submit *s);
+
+#endif
