@@ -16,6 +16,9 @@
 #include "base/str.h"
 #include "base/xalloc.h"
 
+/* Set at the end of the text: confuse takes an open section for closed. */
+#define END_MARK "end-of-postern-conf"
+
 enum { G = 1, A = 2, D = 4, C = 8 };
 
 struct option {
@@ -169,6 +172,9 @@ on_error(cfg_t *cfg, const char *fmt, va_list ap)
 	char text[160];
 
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	if (strstr(text, END_MARK) != NULL)
+		(void)snprintf(
+		    text, sizeof(text), "a section is not closed with }");
 	if (now->err != NULL && now->err->code == 0)
 		err_set(
 		    now->err, EINVAL, "%s:%d: %s", now->path, cfg->line, text);
@@ -207,8 +213,8 @@ read_file(const char *path, struct err *err)
 		memcpy(text + len, line, (size_t)n + 1);
 		len += (size_t)n;
 	}
-	if (text == NULL)
-		text = xstrdup("");
+	text = xrealloc(text, len + sizeof("\n" END_MARK " = 1\n"));
+	(void)strcpy(text + len, "\n" END_MARK " = 1\n");
 out:
 	free(line);
 	(void)fclose(in);
@@ -251,7 +257,8 @@ static bool
 parse_text(const char *text)
 {
 	static const cfg_opt_t end = CFG_END();
-	cfg_opt_t top[NOPTIONS + 1], sub[NOPTIONS * 2];
+	cfg_opt_t mark = CFG_STR(END_MARK, NULL, CFGF_NONE);
+	cfg_opt_t top[NOPTIONS + 2], sub[NOPTIONS * 2];
 	size_t ntop = describe(NULL, top), nsub = 0, i;
 	const char *last = "";
 	cfg_t *cfg;
@@ -269,6 +276,7 @@ parse_text(const char *text)
 		sub[nsub++] = end;
 		top[ntop++] = sec;
 	}
+	top[ntop++] = mark;
 	top[ntop] = end;
 	cfg = cfg_init(top, CFGF_NONE);
 	if (cfg == NULL)

@@ -88,7 +88,7 @@ test_refused(void **state)
 		{ "hold = 99999999999999d\n", "not a duration" },
 		{ "smtp { rcpt_max = 1e2 }\n", "not a whole number" },
 		{ "hostname = \"${HOME}\"\n", ":1: " },
-		{ "smtp {\n", ":2: " },
+		{ "smtp {\n", "not closed" },
 		{ "smtp { listen = { a, b }\nlisten += { c } }\n",
 		    ":2: listen is given twice" },
 		{ "smtp { listen = { \"a:1\" }\nlisten = { \"b:1\" } }\n",

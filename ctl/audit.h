@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: ISC */
+/* audit.h - what sealing and verifying share. */
+#ifndef CTL_AUDIT_H
+#define CTL_AUDIT_H
+
+#include "ctl/ctl.h"
+#include "seal/audit.h"
+
+struct audit_head {
+	uint64_t block, rows;
+	int64_t gen, xid, n; /* key of the block's last row */
+	unsigned char hash[SEAL_HASH_LEN];
+};
+
+/*
+ * Hash `rows` (not empty) behind `prev`: fills hash, rows and last key of
+ * `next`; `root` is the same without `prev`.
+ */
+void audit_hash_block(json_t *rows, const unsigned char prev[32],
+    struct audit_head *next, unsigned char root[SEAL_HASH_LEN]);
+
+#endif

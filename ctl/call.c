@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: ISC */
+/* Calling the database and saying what it answered. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/codec.h"
+#include "base/errors.h"
+#include "base/str.h"
+#include "base/xalloc.h"
+#include "ctl/ctl.h"
+
+static int last_status;
+
+const char *
+ctl_option(const struct ctl_args *args, const char *name)
+{
+	size_t n = strlen(name);
+	int i;
+
+	for (i = 0; i < args->noptions; i++) {
+		if (strncmp(args->names[i], name, n) == 0 &&
+		    (args->names[i][n] == '\0' || args->names[i][n] == '='))
+			return args->values[i];
+	}
+	return NULL;
+}
+
+int64_t
+ctl_number(
+    const struct ctl_args *args, const char *name, int64_t max, int64_t def)
+{
+	const char *text = ctl_option(args, name);
+	unsigned long long v;
+
+	if (text == NULL)
+		return def;
+	if (!str_to_u64(str_of(text), (unsigned long long)max, &v)) {
+		(void)fprintf(stderr, "posternctl: --%s: a number up to %lld\n",
+		    name, (long long)max);
+		return -1;
+	}
+	return (int64_t)v;
+}
+
+int
+ctl_fail(const struct ctl *ctl, const char *fmt, ...)
+{
+	char text[512];
+	json_t *out;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!ctl->json) {
+		(void)fprintf(stderr, "posternctl: %s\n", text);
+		return 1;
+	}
+	out = json_pack("{s:s?}", "error", text);
+	if (out != NULL)
+		(void)json_dumpf(out, stderr, JSON_COMPACT);
+	(void)fputc('\n', stderr);
+	json_decref(out);
+	return 1;
+}
+
+bool
+ctl_connect(struct ctl *ctl, const char *login)
+{
+	struct err err = { 0 };
+
+	if (ctl->db != NULL && strcmp(ctl->login, login) == 0)
+		return true;
+	manage_close(ctl->db);
+	ctl->login = login;
+	ctl->db = manage_open(ctl->conf, login, &err);
+	if (ctl->db == NULL)
+		(void)ctl_fail(ctl, "as %s: %s", login, err.text);
+	return ctl->db != NULL;
+}
+
+void
+ctl_load_session(struct ctl *ctl)
+{
+	struct secret text = { 0 };
+
+	if (secret_load(&text, ctl->session_path, 0, NULL) &&
+	    base32_decode(ctl->session.b, 32, (const char *)text.b, text.n))
+		ctl->session.n = 32;
+	secret_wipe(&text);
+}
+
+int
+ctl_last_status(void)
+{
+	return last_status;
+}
+
+/* What the user can do about a refusal. */
+static void
+refused(struct ctl *ctl, const char *function, int status, const char *code)
+{
+	const char *fix = error_get(error_find(str_of(code)))->fix;
+
+	last_status = status;
+	if (status == 401 && ctl->session.n == 0)
+		fix = "sign in first: posternctl login NAME";
+	else if (status == 401)
+		fix = "the session has ended: posternctl login NAME";
+	else if (strcmp(code, "step_up_required") == 0)
+		fix = "repeat with --password-file, or do it on the page";
+	else if (strcmp(code, "missing_permission") == 0)
+		fix = "your role does not allow it";
+	(void)ctl_fail(ctl, "%s: %d %s: %s", function, status, code, fix);
+}
+
+json_t *
+ctl_call(struct ctl *ctl, const char *function, const struct manage_arg *args)
+{
+	struct manage_rows rows = { 0 };
+	struct err err = { 0 };
+	json_t *all, *row;
+	size_t i;
+	int status;
+
+	last_status = 0;
+	if (ctl->db == NULL && !ctl_connect(ctl, "l_ctl"))
+		return NULL;
+	if (!manage_call(ctl->db, function, args, &rows, &err)) {
+		(void)ctl_fail(ctl, "%s: %s", function, err.text);
+		return NULL;
+	}
+	all = json_array();
+	for (i = 0; i < rows.n && all != NULL; i++) {
+		row = json_loads(rows.json[i], 0, NULL);
+		BUG_ON(row == NULL);
+		status = (int)ctl_int(row, "status");
+		if (status >= 300) {
+			refused(ctl, function, status, ctl_text(row, "code"));
+			json_decref(all);
+			all = NULL;
+		}
+		(void)json_object_del(row, "status");
+		(void)json_object_del(row, "code");
+		if (all != NULL)
+			(void)json_array_append(all, row);
+		json_decref(row);
+	}
+	manage_rows_clear(&rows);
+	return all;
+}
+
+int
+ctl_call_print(struct ctl *ctl, const char *function,
+    const struct manage_arg *args, const char *done)
+{
+	json_t *rows = ctl_call(ctl, function, args);
+
+	if (rows == NULL)
+		return 1;
+	if (ctl->json || done == NULL)
+		ctl_print(ctl, rows);
+	else
+		(void)printf("%s\n", done);
+	json_decref(rows);
+	return 0;
+}
+
+const char *
+ctl_text(const json_t *row, const char *name)
+{
+	const char *s = json_string_value(json_object_get(row, name));
+
+	return s != NULL ? s : "";
+}
+
+int64_t
+ctl_int(const json_t *row, const char *name)
+{
+	return json_integer_value(json_object_get(row, name));
+}
+
+bool
+ctl_bytes(const json_t *row, const char *name, void *out, size_t n)
+{
+	const char *s = ctl_text(row, name);
+
+	return strncmp(s, "\\x", 2) == 0 &&
+	       hex_decode(out, n, s + 2, strlen(s + 2));
+}
+
+bool
+ctl_find_tenant(struct ctl *ctl, const char *slug, int64_t *tenant)
+{
+	const struct manage_arg args[] = { CTL_SESSION(ctl), CTL_UID,
+		MANAGE_ARG_END };
+	json_t *rows, *row;
+	size_t i;
+	bool found = false;
+
+	if (slug == NULL) {
+		(void)ctl_fail(ctl, "--tenant SLUG is needed");
+		return false;
+	}
+	rows = ctl_call(ctl, "tenants_1", args);
+	if (rows == NULL)
+		return false;
+	json_array_foreach(rows, i, row)
+	{
+		if (strcmp(ctl_text(row, "slug"), slug) == 0) {
+			*tenant = ctl_int(row, "tenant_id");
+			found = true;
+		}
+	}
+	json_decref(rows);
+	if (!found)
+		(void)ctl_fail(ctl, "no tenant %s", slug);
+	return found;
+}
+
+bool
+ctl_find_inbox(
+    struct ctl *ctl, const char *address, int64_t *tenant, int64_t *inbox)
+{
+	const struct manage_arg args[] = { CTL_SESSION(ctl), CTL_UID,
+		MANAGE_ARG_TEXT(address), MANAGE_ARG_END };
+	json_t *rows = ctl_call(ctl, "inbox_find_1", args);
+	const json_t *row = rows != NULL ? json_array_get(rows, 0) : NULL;
+	bool found = row != NULL;
+
+	if (found) {
+		*tenant = ctl_int(row, "tenant_id");
+		*inbox = ctl_int(row, "inbox_id");
+	} else if (rows != NULL) {
+		(void)ctl_fail(ctl, "no inbox %s", address);
+	}
+	json_decref(rows);
+	return found;
+}
+
+static bool
+ask_password(char *out, size_t size)
+{
+	struct termios old, quiet;
+	FILE *tty = fopen("/dev/tty", "r+e");
+	bool ok;
+
+	if (tty == NULL)
+		return false;
+	(void)fputs("Password: ", tty);
+	(void)fflush(tty);
+	ok = tcgetattr(fileno(tty), &old) == 0;
+	quiet = old;
+	quiet.c_lflag &= ~(tcflag_t)ECHO;
+	ok = ok && tcsetattr(fileno(tty), TCSAFLUSH, &quiet) == 0;
+	ok = ok && fgets(out, (int)size, tty) != NULL;
+	(void)tcsetattr(fileno(tty), TCSAFLUSH, &old);
+	(void)fputc('\n', tty);
+	(void)fclose(tty);
+	return ok;
+}
+
+bool
+ctl_password(
+    const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size)
+{
+	const char *path = ctl_option(args, "password-file");
+	FILE *in;
+	bool ok;
+
+	if (path == NULL) {
+		ok = ask_password(out, size);
+	} else {
+		in = fopen(path, "re");
+		ok = in != NULL && fgets(out, (int)size, in) != NULL;
+		if (in != NULL)
+			(void)fclose(in);
+	}
+	if (!ok) {
+		(void)ctl_fail(ctl, "no password: %s",
+		    path != NULL ? path : "use --password-file FILE");
+		return false;
+	}
+	out[strcspn(out, "\r\n")] = '\0';
+	return true;
+}
+
+static bool
+make_parents(char *path)
+{
+	char *slash = path;
+
+	while ((slash = strchr(slash + 1, '/')) != NULL) {
+		*slash = '\0';
+		if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+			*slash = '/';
+			return false;
+		}
+		*slash = '/';
+	}
+	return true;
+}
+
+bool
+ctl_write_private(const char *path, const char *text, struct err *err)
+{
+	char *tmp = xasprintf("%s.new", path);
+	int fd = -1;
+	bool ok = make_parents(tmp);
+
+	if (ok) {
+		(void)unlink(tmp);
+		fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	}
+	ok = fd >= 0 &&
+	     write(fd, text, strlen(text)) == (ssize_t)strlen(text) &&
+	     fsync(fd) == 0;
+	if (fd >= 0)
+		ok = close(fd) == 0 && ok;
+	ok = ok && rename(tmp, path) == 0;
+	if (!ok)
+		err_set(err, errno, "%s: %s", path, strerror(errno));
+	free(tmp);
+	return ok;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: ISC */
+/* inbox, claim and key: an agent's address and what opens it. */
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/codec.h"
+#include "ctl/ctl.h"
+#include "seal/key.h"
+
+#define CLAIM_PREFIX "claim_"
+#define CLAIM_BYTES 16
+#define CLAIM_TEXT (sizeof(CLAIM_PREFIX) + BASE32_LEN(CLAIM_BYTES))
+
+/* A new code; the database is shown only its hash. */
+static void
+new_claim(char text[CLAIM_TEXT], unsigned char hash[SHA256_DIGEST_LENGTH])
+{
+	struct secret code;
+
+	secret_random(&code, CLAIM_BYTES);
+	(void)SHA256(code.b, code.n, hash);
+	(void)strcpy(text, CLAIM_PREFIX);
+	base32_encode(text + strlen(CLAIM_PREFIX), code.b, code.n);
+	secret_wipe(&code);
+}
+
+static int
+print_claim(const struct ctl *ctl, json_t *rows, const char *text)
+{
+	json_t *row = rows != NULL ? json_array_get(rows, 0) : NULL;
+
+	if (row == NULL) {
+		json_decref(rows);
+		return 1;
+	}
+	(void)json_object_set_new(row, "claim_code", json_string(text));
+	ctl_print(ctl, rows);
+	if (!ctl->json)
+		(void)printf("give the code to the agent's owner, who runs: "
+			     "posternctl claim CODE, or POST /v1/claim\n");
+	json_decref(rows);
+	return 0;
+}
+
+int
+ctl_inbox_create(struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *plan = ctl_option(args, "plan");
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+	char text[CLAIM_TEXT];
+	int64_t tenant;
+
+	if (!ctl_find_tenant(ctl, ctl_option(args, "tenant"), &tenant))
+		return 1;
+	new_claim(text, hash);
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+			MANAGE_ARG_I64(tenant), MANAGE_ARG_TEXT(args->words[0]),
+			MANAGE_ARG_TEXT(plan != NULL ? plan : "default"),
+			MANAGE_ARG_TEXT(ctl_option(args, "display-name")),
+			MANAGE_ARG_BYTES(hash, sizeof(hash)), MANAGE_ARG_END };
+
+		return print_claim(
+		    ctl, ctl_call(ctl, "inbox_create_1", call), text);
+	}
+}
+
+int
+ctl_inbox_show(struct ctl *ctl, const struct ctl_args *args)
+{
+	const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+		MANAGE_ARG_TEXT(args->words[0]), MANAGE_ARG_END };
+
+	return ctl_call_print(ctl, "inbox_find_1", call, NULL);
+}
+
+int
+ctl_inbox_reset(struct ctl *ctl, const struct ctl_args *args)
+{
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+	char text[CLAIM_TEXT];
+	int64_t tenant, inbox;
+
+	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox))
+		return 1;
+	new_claim(text, hash);
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+			MANAGE_ARG_I64(tenant), MANAGE_ARG_I64(inbox),
+			MANAGE_ARG_BYTES(hash, sizeof(hash)), MANAGE_ARG_END };
+
+		return print_claim(
+		    ctl, ctl_call(ctl, "inbox_reset_1", call), text);
+	}
+}
+
+static void
+auth_hash(unsigned char out[32], const struct secret *s)
+{
+	struct secret a = { 0 };
+
+	seal_token_auth(&a, s);
+	seal_auth_hash(out, &a);
+	secret_wipe(&a);
+}
+
+static void
+set_token(
+    json_t *row, const char *name, const char *number, const struct secret *s)
+{
+	struct seal_token token = { SEAL_TOKEN_LIVE,
+		(uint64_t)ctl_int(row, "tenant_id"),
+		(uint64_t)ctl_int(row, number), *s };
+	char text[SEAL_TOKEN_MAX];
+
+	seal_token_format(text, &token);
+	(void)json_object_set_new(row, name, json_string(text));
+	OPENSSL_cleanse(text, sizeof(text));
+	seal_token_wipe(&token);
+}
+
+int
+ctl_claim(struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *text = args->words[0];
+	unsigned char code[CLAIM_BYTES], full_hash[32], send_hash[32], pub[32],
+	    wrapped[SEAL_WRAPPED_LEN];
+	struct secret full, send, kek = { 0 }, priv = { 0 };
+	const struct manage_arg call[] = { MANAGE_ARG_BYTES(code, sizeof(code)),
+		MANAGE_ARG_BYTES(full_hash, 32),
+		MANAGE_ARG_BYTES(send_hash, 32), MANAGE_ARG_BYTES(pub, 32),
+		MANAGE_ARG_BYTES(wrapped, sizeof(wrapped)), MANAGE_ARG_END };
+	json_t *rows, *row;
+
+	if (strncmp(text, CLAIM_PREFIX, strlen(CLAIM_PREFIX)) == 0)
+		text += strlen(CLAIM_PREFIX);
+	if (!base32_decode(code, sizeof(code), text, strlen(text)))
+		return ctl_fail(ctl, "that is not a claim code");
+	secret_random(&full, 32);
+	secret_random(&send, 32);
+	auth_hash(full_hash, &full);
+	auth_hash(send_hash, &send);
+	seal_pair_new(pub, &priv);
+	seal_token_kek(&kek, &full);
+	seal_wrap(wrapped, &kek, pub, &priv);
+	secret_wipe(&kek);
+	secret_wipe(&priv);
+	rows = ctl_call(ctl, "claim_1", call);
+	row = rows != NULL ? json_array_get(rows, 0) : NULL;
+	if (row != NULL) {
+		set_token(row, "key", "full_key", &full);
+		set_token(row, "smtp_key", "send_key", &send);
+		ctl_print(ctl, rows);
+		if (!ctl->json)
+			(void)printf("both keys are shown this once\n");
+	}
+	secret_wipe(&full);
+	secret_wipe(&send);
+	json_decref(rows);
+	return row != NULL ? 0 : 1;
+}
+
+int
+ctl_key_kill(struct ctl *ctl, const struct ctl_args *args)
+{
+	unsigned long long key;
+	int64_t tenant;
+
+	if (!str_to_u64(str_of(args->words[1]), INT64_MAX, &key))
+		return ctl_fail(ctl, "KEY-NUMBER is the number in the key") + 1;
+	if (!ctl_find_tenant(ctl, args->words[0], &tenant))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+			MANAGE_ARG_I64(tenant), MANAGE_ARG_I64((int64_t)key),
+			MANAGE_ARG_END };
+
+		return ctl_call_print(ctl, "key_kill_1", call, "key revoked");
+	}
+}

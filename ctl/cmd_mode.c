@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: ISC */
+/* mode, tighten, pause, resume and suspend: the switches. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "policy/vocabulary.h"
+
+/* What a switch is turned for; 0 = all inboxes, or all tenants. */
+struct scope {
+	int64_t tenant, inbox;
+};
+
+static bool
+find_mode(const struct ctl *ctl, const char *name, enum policy_mode *mode)
+{
+	if (policy_mode_find(name, mode))
+		return true;
+	(void)ctl_fail(ctl,
+	    "no mode %s; read_only, gated_all, gated_send, monitored or "
+	    "autonomous",
+	    name);
+	return false;
+}
+
+static bool
+has_reason(const struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *reason = ctl_option(args, "reason");
+
+	if (reason != NULL && *reason != '\0')
+		return true;
+	(void)ctl_fail(ctl, "--reason TEXT is needed; it is audited");
+	return false;
+}
+
+static struct manage_arg
+id_or_null(int64_t id)
+{
+	const struct manage_arg none = MANAGE_ARG_NULL;
+	const struct manage_arg some = MANAGE_ARG_I64(id);
+
+	return id != 0 ? some : none;
+}
+
+int
+ctl_mode(struct ctl *ctl, const struct ctl_args *args)
+{
+	enum policy_mode mode;
+	struct scope at;
+
+	if (!find_mode(ctl, args->words[1], &mode) || !has_reason(ctl, args) ||
+	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox) ||
+	    !ctl_step_up(ctl, args))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl),
+			MANAGE_ARG_I64(at.tenant), MANAGE_ARG_I64(at.inbox),
+			MANAGE_ARG_I16(mode),
+			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
+			MANAGE_ARG_END };
+
+		return ctl_call_print(ctl, "mode_set_1", call, NULL);
+	}
+}
+
+/* ADDRESS, --tenant SLUG or --all. */
+static bool
+find_scope(struct ctl *ctl, const struct ctl_args *args, struct scope *at)
+{
+	const char *slug = ctl_option(args, "tenant");
+	bool all = ctl_option(args, "all") != NULL;
+
+	*at = (struct scope){ 0, 0 };
+	if (args->nwords + (slug != NULL) + all != 1) {
+		(void)ctl_fail(ctl, "name an ADDRESS, --tenant SLUG or --all");
+		return false;
+	}
+	if (args->nwords == 1)
+		return ctl_find_inbox(
+		    ctl, args->words[0], &at->tenant, &at->inbox);
+	return all || ctl_find_tenant(ctl, slug, &at->tenant);
+}
+
+int
+ctl_tighten(struct ctl *ctl, const struct ctl_args *args)
+{
+	enum policy_mode mode;
+	struct scope at;
+
+	if (!find_mode(ctl, args->words[1], &mode) || !has_reason(ctl, args) ||
+	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_UID,
+			MANAGE_ARG_I64(at.tenant), MANAGE_ARG_I64(at.inbox),
+			MANAGE_ARG_I16(mode),
+			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
+			MANAGE_ARG_END };
+
+		return ctl_call_print(ctl, "tighten_1", call, NULL);
+	}
+}
+
+int
+ctl_pause(struct ctl *ctl, const struct ctl_args *args)
+{
+	struct scope at;
+
+	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_UID,
+			id_or_null(at.tenant), id_or_null(at.inbox),
+			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
+			MANAGE_ARG_END };
+
+		return ctl_call_print(ctl, "ctl_pause_1", call, "paused");
+	}
+}
+
+int
+ctl_resume(struct ctl *ctl, const struct ctl_args *args)
+{
+	struct scope at;
+
+	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at) ||
+	    !ctl_step_up(ctl, args))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl),
+			id_or_null(at.tenant), id_or_null(at.inbox),
+			MANAGE_ARG_BOOL(false),
+			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
+			MANAGE_ARG_END };
+
+		return ctl_call_print(ctl, "pause_1", call, "resumed");
+	}
+}
+
+int
+ctl_suspend(struct ctl *ctl, const struct ctl_args *args)
+{
+	bool off = ctl_option(args, "off") != NULL;
+	struct scope at;
+
+	if (!has_reason(ctl, args) ||
+	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl),
+			MANAGE_ARG_I64(at.tenant), MANAGE_ARG_I64(at.inbox),
+			MANAGE_ARG_BOOL(!off),
+			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
+			MANAGE_ARG_END };
+
+		return ctl_call_print(ctl, "suspend_1", call,
+		    off ? "no longer suspended" : "suspended");
+	}
+}

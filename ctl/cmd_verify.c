@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * audit verify: every row against its block, every block against the one
+ * before and its signature, and the chain against the heads kept outside.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/codec.h"
+#include "base/xalloc.h"
+#include "ctl/audit.h"
+#include "seal/keyfile.h"
+
+#define BATCH 500
+
+struct verifier {
+	struct ctl *ctl;
+	unsigned char pub[32];
+	struct audit_head at; /* the last block that verified */
+	uint64_t rows;
+	FILE *heads; /* NULL = none given */
+};
+
+/* Rows behind `from`, at most `count`, in order. */
+static json_t *
+rows_after(struct ctl *ctl, const struct audit_head *from, uint64_t count)
+{
+	const struct manage_arg args[] = { MANAGE_ARG_I32(from->gen),
+		MANAGE_ARG_I64(from->xid), MANAGE_ARG_I64(from->n),
+		MANAGE_ARG_I32((int64_t)count), MANAGE_ARG_END };
+
+	return ctl_call(ctl, "audit_rows_1", args);
+}
+
+static bool
+is_block_good(
+    struct verifier *v, const json_t *block, json_t *rows, const char **why)
+{
+	unsigned char prev[32], hash[32], root[32], sig[SEAL_SIGNATURE_LEN];
+	uint64_t count = (uint64_t)ctl_int(block, "rows");
+	struct audit_head next = { 0 };
+	const char *text = ctl_text(block, "signature");
+	unsigned char made_root[32];
+
+	if ((uint64_t)ctl_int(block, "block") != v->at.block + 1)
+		*why = "a block is missing";
+	else if (!ctl_bytes(block, "prev", prev, 32) ||
+		 !ctl_bytes(block, "hash", hash, 32) ||
+		 !ctl_bytes(block, "root", root, 32) ||
+		 !ctl_bytes(block, "signature", sig, sizeof(sig)) ||
+		 *text == '\0')
+		*why = "the block cannot be read";
+	else if (memcmp(prev, v->at.hash, 32) != 0)
+		*why = "the block does not continue the one before";
+	else if (json_array_size(rows) != count || count == 0)
+		*why = "rows are missing";
+	else {
+		audit_hash_block(rows, prev, &next, made_root);
+		if (memcmp(next.hash, hash, 32) != 0 ||
+		    memcmp(made_root, root, 32) != 0 ||
+		    next.gen != ctl_int(block, "gen") ||
+		    next.xid != ctl_int(block, "xid") ||
+		    next.n != ctl_int(block, "n"))
+			*why = "rows were altered, removed, added or reordered";
+		else if (!seal_audit_verify(
+			     (struct str){ (const char *)sig, sizeof(sig) },
+			     v->pub, v->at.block + 1, hash, count))
+			*why = "the signature is not by the sealer's key";
+		else {
+			next.block = v->at.block + 1;
+			v->at = next;
+			v->rows += count;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The line of this block in the file of heads must be the same. */
+static bool
+is_head_known(struct verifier *v, const char **why)
+{
+	char line[512], want[2 * SEAL_HASH_LEN + 1], hash[80];
+	unsigned long long block;
+
+	hex_encode(want, v->at.hash, SEAL_HASH_LEN);
+	while (
+	    v->heads != NULL && fgets(line, sizeof(line), v->heads) != NULL) {
+		if (sscanf(line, "%llu %*u %*d %*d %*d %79s", &block, hash) !=
+		    2) {
+			*why = "the file of heads is damaged";
+			return false;
+		}
+		if (block < v->at.block)
+			continue;
+		if (block > v->at.block) {
+			*why = "a block is missing in the file of heads";
+			return false;
+		}
+		if (strcmp(hash, want) != 0) {
+			*why = "the block is not the one in the file of heads";
+			return false;
+		}
+		return true;
+	}
+	return true;
+}
+
+/* Heads behind the last block: the database was cut. */
+static bool
+has_more_heads(struct verifier *v)
+{
+	char line[512];
+	unsigned long long block;
+
+	while (
+	    v->heads != NULL && fgets(line, sizeof(line), v->heads) != NULL) {
+		if (sscanf(line, "%llu", &block) == 1 && block > v->at.block)
+			return true;
+	}
+	return false;
+}
+
+static int
+verify_blocks(struct verifier *v, json_t *blocks)
+{
+	const char *why = NULL;
+	json_t *block, *rows;
+	size_t i;
+	bool ok;
+
+	json_array_foreach(blocks, i, block)
+	{
+		rows = rows_after(
+		    v->ctl, &v->at, (uint64_t)ctl_int(block, "rows"));
+		if (rows == NULL)
+			return 1;
+		ok = is_block_good(v, block, rows, &why) &&
+		     is_head_known(v, &why);
+		json_decref(rows);
+		if (!ok)
+			return ctl_fail(v->ctl, "block %lld: %s",
+			    (long long)ctl_int(block, "block"), why);
+	}
+	return 0;
+}
+
+static int
+verify(struct verifier *v)
+{
+	json_t *blocks;
+	size_t n = BATCH;
+	int rc = 0;
+
+	while (rc == 0 && n == BATCH) {
+		const struct manage_arg args[] = {
+			MANAGE_ARG_I64((int64_t)v->at.block + 1),
+			MANAGE_ARG_I32(BATCH), MANAGE_ARG_END
+		};
+
+		blocks = ctl_call(v->ctl, "audit_blocks_1", args);
+		if (blocks == NULL)
+			return 1;
+		n = json_array_size(blocks);
+		rc = verify_blocks(v, blocks);
+		json_decref(blocks);
+	}
+	if (rc == 0 && has_more_heads(v))
+		rc = ctl_fail(v->ctl,
+		    "the log ends at block %llu, the file of heads goes on: "
+		    "its end was cut",
+		    (unsigned long long)v->at.block);
+	return rc;
+}
+
+int
+ctl_audit_verify(struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *path = ctl_option(args, "head");
+	char *pub_path = xasprintf("%s.pub", ctl->conf->keys_seal_key_file);
+	struct verifier v = { .ctl = ctl };
+	struct secret pub = { 0 };
+	struct err err = { 0 };
+	bool ok =
+	    seal_keyfile_load(&pub, pub_path, SEAL_KEYFILE_AUDIT_PUB, &err);
+	int rc;
+
+	free(pub_path);
+	if (!ok)
+		return ctl_fail(ctl, "%s", err.text);
+	memcpy(v.pub, pub.b, 32);
+	if (path != NULL) {
+		v.heads = fopen(path, "re");
+		if (v.heads == NULL)
+			return ctl_fail(ctl, "%s: %s", path, strerror(errno));
+	}
+	rc = verify(&v);
+	if (v.heads != NULL)
+		(void)fclose(v.heads);
+	if (rc == 0)
+		(void)printf("%llu blocks, %llu rows verified%s\n",
+		    (unsigned long long)v.at.block, (unsigned long long)v.rows,
+		    path != NULL ? ""
+				 : "; without --head FILE the end of the log "
+				   "is not");
+	return rc;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * ctl.h - posternctl: one command, one process, one answer.
+ *
+ * main.c finds the command and its arguments in the table of commands.c;
+ * each cmd_*.c holds the commands of one subject. Exit codes: 0 done, 1
+ * refused or failed, 2 used wrongly.
+ */
+#ifndef CTL_CTL_H
+#define CTL_CTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/secret.h"
+#include "store/manage.h"
+
+struct ctl {
+	const char *conf_path;
+	const char *session_path; /* of `posternctl login` */
+	struct conf *conf;
+	bool json;
+	const char *login; /* login role of `db` */
+	struct manage *db;
+	struct secret session; /* n = 0: nobody signed in */
+};
+
+#define CTL_OPTIONS_MAX 12
+#define CTL_WORDS_MAX 8
+
+/* What the user wrote behind the command's name. */
+struct ctl_args {
+	const char *words[CTL_WORDS_MAX];
+	int nwords;
+	const char *names[CTL_OPTIONS_MAX]; /* options given */
+	const char *values[CTL_OPTIONS_MAX]; /* "" for a flag */
+	int noptions;
+};
+
+typedef int ctl_fn(struct ctl *ctl, const struct ctl_args *args);
+
+struct ctl_command {
+	const char *name; /* "tenant create" */
+	const char *usage; /* what follows the name */
+	const char *options; /* "name= force": `=` takes a value */
+	ctl_fn *run;
+	int min_words, max_words;
+	const char *help;
+};
+
+extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
+
+/* The value of --name, or NULL. */
+const char *ctl_option(const struct ctl_args *args, const char *name);
+/* --name as a number from 0 to `max`; `def` when absent. -1 = reported. */
+int64_t ctl_number(
+    const struct ctl_args *args, const char *name, int64_t max, int64_t def);
+
+/* Say what is wrong on stderr (as JSON with --json); returns 1. */
+int ctl_fail(const struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Connect as l_ctl, or as another login. False, reported, when it fails. */
+MUST_CHECK bool ctl_connect(struct ctl *ctl, const char *login);
+/* Load the session made by `posternctl login` if there is one. */
+void ctl_load_session(struct ctl *ctl);
+
+/* The session and the operating system user, first in most calls. */
+#define CTL_SESSION(ctl)                                                       \
+	MANAGE_ARG_BYTES(                                                      \
+	    (ctl)->session.n != 0 ? (ctl)->session.b : NULL, (ctl)->session.n)
+#define CTL_UID MANAGE_ARG_I64((int64_t)getuid())
+
+/*
+ * Call api.<function>; an array of row objects without status and code, or
+ * NULL after reporting a failure or a refusal. The caller decrefs.
+ */
+json_t *ctl_call(
+    struct ctl *ctl, const char *function, const struct manage_arg *args);
+/* The same; prints the rows, or `done` when there are none to show. */
+int ctl_call_print(struct ctl *ctl, const char *function,
+    const struct manage_arg *args, const char *done);
+/* HTTP-like status of the last refused call; 0 when it was not refused. */
+int ctl_last_status(void);
+
+/* Print an array of objects: as JSON, or a table, or lines for one object. */
+void ctl_print(const struct ctl *ctl, json_t *rows);
+
+/* Fields of a row. "" and 0 when absent or null. */
+const char *ctl_text(const json_t *row, const char *name);
+int64_t ctl_int(const json_t *row, const char *name);
+/* "\\x.." of a bytea into exactly `n` bytes. */
+bool ctl_bytes(const json_t *row, const char *name, void *out, size_t n);
+
+/* Look a tenant up by slug, an inbox by address. False, reported, if none. */
+MUST_CHECK bool ctl_find_tenant(
+    struct ctl *ctl, const char *slug, int64_t *tenant);
+MUST_CHECK bool ctl_find_inbox(
+    struct ctl *ctl, const char *address, int64_t *tenant, int64_t *inbox);
+/* --password-file, or asked for on the terminal. False, reported. */
+MUST_CHECK bool ctl_password(
+    const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size);
+/* With --password-file: show the password again for a step-up. */
+MUST_CHECK bool ctl_step_up(struct ctl *ctl, const struct ctl_args *args);
+/* Write a file of mode 0600 by rename. */
+MUST_CHECK bool ctl_write_private(
+    const char *path, const char *text, struct err *err);
+
+ctl_fn ctl_migrate, ctl_keygen;
+ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
+    ctl_operator_disable;
+ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set;
+ctl_fn ctl_domain_add, ctl_domain_verify, ctl_domain_list;
+ctl_fn ctl_inbox_create, ctl_inbox_show, ctl_inbox_reset, ctl_claim,
+    ctl_key_kill;
+ctl_fn ctl_plan_set, ctl_plan_list, ctl_limits;
+ctl_fn ctl_mode, ctl_tighten, ctl_pause, ctl_resume, ctl_suspend;
+ctl_fn ctl_queue, ctl_trace;
+ctl_fn ctl_redis_load;
+ctl_fn ctl_seal, ctl_audit_verify, ctl_audit_head;
+ctl_fn ctl_maintain, ctl_doctor, ctl_ready;
+
+#endif

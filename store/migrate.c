@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * migrate.c - the schema, from the files built into this program.
+ *
+ * Files are applied in order and never edited after a release: their hash is
+ * kept, and a difference stops the migration before anything is changed.
+ */
+#include "store/manage.h"
+
+#include <openssl/sha.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "store/manage_internal.h"
+
+#define LOCK "select pg_advisory_lock(7307214170135950964)"
+#define UNLOCK "select pg_advisory_unlock(7307214170135950964)"
+#define NO_TRANSACTION "-- no-transaction"
+
+static bool
+run(struct manage *m, const char *sql, struct err *err)
+{
+	return pg_sync_script(m->db, sql, err);
+}
+
+static void
+roll_back(struct manage *m)
+{
+	struct err ignored;
+
+	if (!run(m, "ROLLBACK", &ignored))
+		return; /* the connection is gone, and with it all it did */
+}
+
+/* -1 on error, 0 to do, 1 done before. */
+static int
+is_applied(
+    struct manage *m, const struct manage_migration *mig, struct err *err)
+{
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+	struct pg_args args = { 0 };
+	struct pg_result *res;
+	int found = 0;
+
+	res = pg_sync_call(m->db,
+	    "select to_regclass('d.schema_migration') is not null as yes", NULL,
+	    err);
+	if (res == NULL || !pg_get_bool(res, 0, "yes")) {
+		found = res == NULL ? -1 : 0;
+		pg_sync_free(res);
+		return found;
+	}
+	pg_sync_free(res);
+	pg_i32(&args, mig->version);
+	res = pg_sync_call(m->db,
+	    "select sha256 from d.schema_migration where version = $1", &args,
+	    err);
+	pg_args_free(&args);
+	if (res == NULL)
+		return -1;
+	if (pg_rows(res) == 1) {
+		struct str had = pg_get_bytes(res, 0, "sha256");
+
+		(void)SHA256(
+		    (const unsigned char *)mig->sql, strlen(mig->sql), hash);
+		found = had.n == sizeof(hash) &&
+				memcmp(had.p, hash, sizeof(hash)) == 0
+			    ? 1
+			    : -1;
+		if (found < 0)
+			err_set(err, EINVAL,
+			    "%s was changed after it was applied; install the "
+			    "program that belongs to this database",
+			    mig->name);
+	}
+	pg_sync_free(res);
+	return found;
+}
+
+static bool
+record(struct manage *m, const struct manage_migration *mig, struct err *err)
+{
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+	struct pg_args args = { 0 };
+	struct pg_result *res;
+
+	(void)SHA256((const unsigned char *)mig->sql, strlen(mig->sql), hash);
+	pg_i32(&args, mig->version);
+	pg_text(&args, mig->name);
+	pg_bytes(&args, hash, sizeof(hash));
+	res = pg_sync_call(m->db,
+	    "insert into d.schema_migration(version, name, sha256) "
+	    "values ($1, $2, $3)",
+	    &args, err);
+	pg_args_free(&args);
+	pg_sync_free(res);
+	return res != NULL;
+}
+
+static void
+name_file(struct err *err, const char *name)
+{
+	struct err why = *err;
+
+	err_set(err, why.code, "%s: %.200s", name, why.text);
+}
+
+static bool
+apply(struct manage *m, const struct manage_migration *mig, struct err *err)
+{
+	bool alone =
+	    strncmp(mig->sql, NO_TRANSACTION, sizeof(NO_TRANSACTION) - 1) == 0;
+
+	if ((alone && !run(m, mig->sql, err)) || !run(m, "BEGIN", err) ||
+	    (!alone && !run(m, mig->sql, err)) ||
+	    !run(m, "SET LOCAL ROLE p_owner", err) || !record(m, mig, err) ||
+	    !run(m, "COMMIT", err)) {
+		roll_back(m);
+		name_file(err, mig->name);
+		return false;
+	}
+	return true;
+}
+
+static int
+check(struct manage *m, const struct manage_migration *mig, struct err *err)
+{
+	int done;
+
+	if (!run(m, "BEGIN; SET LOCAL ROLE p_owner", err))
+		return -1;
+	done = is_applied(m, mig, err);
+	roll_back(m);
+	return done;
+}
+
+bool
+manage_migrate(
+    struct manage *m, manage_migrated_fn *told, void *arg, struct err *err)
+{
+	const struct manage_migration *mig;
+	struct err ignored;
+	bool ok = true;
+	int done = 0;
+
+	if (!run(m,
+		"SET lock_timeout = '5s'; SET statement_timeout = 0;"
+		"SET idle_in_transaction_session_timeout = 0;" LOCK,
+		err))
+		return false;
+	for (mig = manage_migrations; ok && mig->name != NULL; mig++) {
+		done = check(m, mig, err);
+		ok = done >= 0 && (done == 1 || apply(m, mig, err));
+		if (ok && done == 0)
+			told(arg, mig->name);
+	}
+	if (!run(m, UNLOCK, &ignored))
+		return false;
+	return ok;
+}
+
+bool
+manage_roles(struct manage *m, struct err *err)
+{
+	if (run(m, "BEGIN", err) && run(m, manage_roles_sql, err) &&
+	    run(m, "COMMIT", err))
+		return true;
+	roll_back(m);
+	name_file(err, "roles.sql");
+	return false;
+}
