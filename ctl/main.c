@@ -198,6 +198,9 @@ main(int argc, char **argv)
 	} else if (code == 'w' || code == 'k') {
 		if (code == 'w')
 			conf_show(ctl.conf, "posternctl", stdout);
+		else
+			(void)printf("posternctl: %s is usable\n",
+			    ctl.conf_path);
 		code = 0;
 	} else {
 		code = run_command(&ctl, argc - optind, argv + optind);
