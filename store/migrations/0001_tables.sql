@@ -1,0 +1,592 @@
+-- SPDX-License-Identifier: ISC
+-- 0001_tables.sql - what is stored. Rules, rights and functions follow in
+-- 0002 and later; a program needs all of them.
+SET LOCAL ROLE p_owner;
+
+CREATE TABLE d.schema_migration (
+	version int PRIMARY KEY,
+	name text NOT NULL,
+	sha256 bytea NOT NULL CHECK (octet_length(sha256) = 32),
+	applied_at timestamptz NOT NULL DEFAULT clock_timestamp());
+
+-- One row. `secret` makes the fake salts of unknown operators.
+CREATE TABLE d.deployment (
+	one boolean PRIMARY KEY DEFAULT true CHECK (one),
+	deployment bytea NOT NULL CHECK (octet_length(deployment) = 16),
+	epoch int NOT NULL DEFAULT 1,
+	gen int NOT NULL DEFAULT 1,
+	secret bytea NOT NULL CHECK (octet_length(secret) = 32),
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
+
+CREATE TABLE d.global_pause (
+	one boolean PRIMARY KEY DEFAULT true CHECK (one),
+	paused_at timestamptz,
+	reason text);
+INSERT INTO d.global_pause DEFAULT VALUES;
+
+-- Legal moves: compared by a test with policy/edges.def. Actor is the owner
+-- of the running function.
+CREATE TABLE d.edge (
+	from_state smallint NOT NULL,
+	to_state smallint NOT NULL,
+	actor name NOT NULL,
+	PRIMARY KEY (from_state, to_state, actor));
+CREATE TABLE d.delivery_edge (
+	from_status smallint NOT NULL,
+	to_status smallint NOT NULL,
+	actor name NOT NULL,
+	PRIMARY KEY (from_status, to_status, actor));
+CREATE TABLE d.mode_rule (
+	mode smallint PRIMARY KEY CHECK (mode BETWEEN 0 AND 4),
+	name text NOT NULL UNIQUE,
+	accepts boolean NOT NULL,
+	releases boolean NOT NULL);
+
+-- People and their inboxes -------------------------------------------------
+
+CREATE TABLE d.tenant (
+	tenant_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+	slug text NOT NULL UNIQUE CHECK (slug ~ '^[a-z][a-z0-9-]{1,31}$'),
+	name text NOT NULL CHECK (length(name) <= 200),
+	need_approvals smallint NOT NULL DEFAULT 1
+	    CHECK (need_approvals BETWEEN 1 AND 2),
+	hold_for interval NOT NULL DEFAULT '7 days' CHECK (hold_for > '0'),
+	approve_ttl interval NOT NULL DEFAULT '72 hours' CHECK (approve_ttl > '0'),
+	seal_subject boolean NOT NULL DEFAULT false,
+	weight float8 NOT NULL DEFAULT 1 CHECK (weight > 0),
+	paused_at timestamptz,
+	disabled_at timestamptz,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
+
+CREATE TABLE d.tenant_key (
+	tenant_id bigint NOT NULL REFERENCES d.tenant,
+	epoch int NOT NULL,
+	pub bytea NOT NULL CHECK (octet_length(pub) = 32),
+	priv_box bytea NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (tenant_id, epoch));
+
+CREATE TABLE d.domain (
+	domain text PRIMARY KEY CHECK (domain = lower(domain)),
+	tenant_id bigint NOT NULL REFERENCES d.tenant,
+	token text NOT NULL,
+	verified_at timestamptz,
+	how text,
+	removed_at timestamptz,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
+
+CREATE TABLE d.plan (
+	tenant_id bigint NOT NULL REFERENCES d.tenant,
+	plan text NOT NULL CHECK (plan ~ '^[a-z][a-z0-9_-]{0,31}$'),
+	lim_hour int NOT NULL DEFAULT 20 CHECK (lim_hour >= 0),
+	lim_day int NOT NULL DEFAULT 100 CHECK (lim_day >= 0),
+	lim_month int NOT NULL DEFAULT 3000 CHECK (lim_month >= 0),
+	lim_held int NOT NULL DEFAULT 200 CHECK (lim_held >= 0),
+	lim_bytes bigint NOT NULL DEFAULT 1073741824 CHECK (lim_bytes >= 0),
+	PRIMARY KEY (tenant_id, plan));
+
+-- `touched` is never written: the right to update it is what lets a function
+-- take a share lock on the row.
+CREATE TABLE d.inbox (
+	tenant_id bigint NOT NULL REFERENCES d.tenant,
+	inbox_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY UNIQUE,
+	address text NOT NULL,
+	local_part text NOT NULL,
+	domain text NOT NULL REFERENCES d.domain,
+	display_name text CHECK (length(display_name) <= 200),
+	metadata text CHECK (octet_length(metadata) <= 8192),
+	mode smallint NOT NULL DEFAULT 2 REFERENCES d.mode_rule,
+	mode_epoch int NOT NULL DEFAULT 1,
+	paused_at timestamptz,
+	suspended_at timestamptz,
+	deleted_at timestamptz,
+	alarm text,
+	plan text NOT NULL DEFAULT 'default',
+	lim_hour int NOT NULL CHECK (lim_hour >= 0),
+	lim_day int NOT NULL CHECK (lim_day >= 0),
+	lim_month int NOT NULL CHECK (lim_month >= 0),
+	lim_held int NOT NULL CHECK (lim_held >= 0),
+	lim_bytes bigint NOT NULL CHECK (lim_bytes >= 0),
+	limits_version int NOT NULL DEFAULT 1,
+	rcpt_max int NOT NULL DEFAULT 100 CHECK (rcpt_max BETWEEN 1 AND 1000),
+	size_max bigint NOT NULL DEFAULT 52428800 CHECK (size_max > 0),
+	need_approvals smallint CHECK (need_approvals BETWEEN 1 AND 2),
+	hold_for interval CHECK (hold_for > '0'),
+	oversight text,
+	smtp_wide boolean NOT NULL DEFAULT false,
+	may_duplicate boolean NOT NULL DEFAULT false,
+	epoch int NOT NULL DEFAULT 0,
+	reset_at timestamptz,
+	reset_by text,
+	touched boolean,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (tenant_id, inbox_id),
+	FOREIGN KEY (tenant_id, plan) REFERENCES d.plan,
+	CHECK (address = local_part || '@' || domain));
+
+CREATE TABLE d.address (
+	domain text NOT NULL,
+	local_part text NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	PRIMARY KEY (domain, local_part),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
+
+CREATE TABLE d.inbox_key (
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	epoch int NOT NULL,
+	pub bytea NOT NULL CHECK (octet_length(pub) = 32),
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (tenant_id, inbox_id, epoch),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
+
+-- Agents' keys. Only SHA-256(A) is here, A itself is never stored.
+CREATE TABLE d.credential (
+	tenant_id bigint NOT NULL,
+	key_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+	inbox_id bigint NOT NULL,
+	kind "char" NOT NULL CHECK (kind IN ('l', 's', 't')),
+	scope "char" NOT NULL CHECK (scope IN ('s', 'r', 'f')),
+	auth_sha256 bytea NOT NULL CHECK (octet_length(auth_sha256) = 32),
+	lineage bigint NOT NULL,
+	parent_key bigint,
+	caps text CHECK (octet_length(caps) <= 8192),
+	opened_by bigint,
+	label text CHECK (length(label) <= 200),
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	expires_at timestamptz,
+	revoked_at timestamptz,
+	last_used timestamptz,
+	PRIMARY KEY (tenant_id, key_id),
+	UNIQUE (tenant_id, inbox_id, key_id),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox,
+	CHECK ((kind = 's') = (parent_key IS NOT NULL)));
+CREATE INDEX credential_revoked ON d.credential (revoked_at)
+	WHERE revoked_at IS NOT NULL;
+
+CREATE TABLE d.key_wrap (
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	key_id bigint NOT NULL,
+	epoch int NOT NULL,
+	wrapped bytea NOT NULL CHECK (octet_length(wrapped) BETWEEN 32 AND 256),
+	PRIMARY KEY (tenant_id, key_id, epoch),
+	FOREIGN KEY (tenant_id, inbox_id, key_id)
+	    REFERENCES d.credential (tenant_id, inbox_id, key_id));
+
+CREATE TABLE d.handle (
+	tenant_id bigint NOT NULL,
+	key_id bigint NOT NULL,
+	handle_sha256 bytea NOT NULL CHECK (octet_length(handle_sha256) = 32),
+	login name NOT NULL,
+	expires_at timestamptz NOT NULL,
+	PRIMARY KEY (tenant_id, key_id, handle_sha256),
+	FOREIGN KEY (tenant_id, key_id) REFERENCES d.credential);
+CREATE INDEX handle_expires ON d.handle (expires_at);
+
+CREATE TABLE d.claim (
+	claim_sha256 bytea NOT NULL CHECK (octet_length(claim_sha256) = 32),
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	expires_at timestamptz NOT NULL,
+	used_at timestamptz,
+	PRIMARY KEY (claim_sha256, tenant_id),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
+
+-- Reversible secrets, each sealed to the one program that opens it (A7).
+CREATE TABLE d.secret (
+	tenant_id bigint NOT NULL REFERENCES d.tenant,
+	name text NOT NULL,
+	program text NOT NULL,
+	epoch int NOT NULL,
+	sealed bytea NOT NULL,
+	PRIMARY KEY (tenant_id, name, epoch));
+
+-- inbox_id 0: the whole tenant; tenant_id 0: everywhere.
+CREATE TABLE d.list_entry (
+	entry_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	entry text NOT NULL CHECK (octet_length(entry) BETWEEN 3 AND 320),
+	verdict "char" NOT NULL CHECK (verdict IN ('b', 's')),
+	expires_at timestamptz,
+	ended_at timestamptz,
+	reason text NOT NULL CHECK (length(reason) BETWEEN 1 AND 1000),
+	created_by text NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (entry_id, tenant_id),
+	CHECK (tenant_id > 0 OR inbox_id = 0));
+CREATE INDEX list_entry_live ON d.list_entry (entry, tenant_id, inbox_id)
+	WHERE ended_at IS NULL;
+
+CREATE TABLE d.allow_rule (
+	rule_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	entry text NOT NULL,
+	operator_id bigint NOT NULL,
+	reason text NOT NULL,
+	uses_left int NOT NULL CHECK (uses_left >= 0),
+	expires_at timestamptz NOT NULL,
+	ended_at timestamptz,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (rule_id, tenant_id),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
+CREATE INDEX allow_rule_live ON d.allow_rule (tenant_id, inbox_id)
+	WHERE ended_at IS NULL;
+
+-- Operators ----------------------------------------------------------------
+
+CREATE TABLE d.operator (
+	operator_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+	name text NOT NULL UNIQUE CHECK (name = lower(name)
+	    AND length(name) BETWEEN 1 AND 64),
+	salt bytea NOT NULL CHECK (octet_length(salt) = 16),
+	params text NOT NULL,
+	verifier bytea NOT NULL CHECK (octet_length(verifier) = 32),
+	failures int NOT NULL DEFAULT 0,
+	locked_until timestamptz,
+	totp boolean NOT NULL DEFAULT false,
+	passkeys int NOT NULL DEFAULT 0,
+	disabled_at timestamptz,
+	last_seen timestamptz,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
+
+-- tenant_id NULL: all tenants; inbox_id NULL: all inboxes of the tenant.
+CREATE TABLE d.operator_scope (
+	scope_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+	operator_id bigint NOT NULL REFERENCES d.operator,
+	tenant_id bigint REFERENCES d.tenant,
+	inbox_id bigint,
+	role text NOT NULL
+	    CHECK (role IN ('reviewer', 'senior', 'admin', 'auditor')),
+	risk_cap smallint NOT NULL DEFAULT 74 CHECK (risk_cap BETWEEN 0 AND 100),
+	CHECK (tenant_id IS NOT NULL OR inbox_id IS NULL),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
+CREATE INDEX operator_scope_operator ON d.operator_scope (operator_id);
+
+CREATE TABLE d.operator_session (
+	session_sha256 bytea PRIMARY KEY CHECK (octet_length(session_sha256) = 32),
+	operator_id bigint NOT NULL REFERENCES d.operator,
+	peer text,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	touched_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	expires_at timestamptz NOT NULL,
+	step_up_until timestamptz,
+	step_up_by text CHECK (step_up_by IN ('password', 'totp', 'passkey')),
+	ended_at timestamptz);
+CREATE INDEX operator_session_operator ON d.operator_session (operator_id);
+
+-- Counters that bound trust ------------------------------------------------
+
+CREATE TABLE d.quota (
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	day date NOT NULL DEFAULT '2000-01-01',
+	day_used int NOT NULL DEFAULT 0,
+	month date NOT NULL DEFAULT '2000-01-01',
+	month_used int NOT NULL DEFAULT 0,
+	held int NOT NULL DEFAULT 0,
+	held_bytes bigint NOT NULL DEFAULT 0,
+	denied_hour timestamptz NOT NULL DEFAULT '2000-01-01',
+	denied int NOT NULL DEFAULT 0,
+	PRIMARY KEY (tenant_id, inbox_id),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox)
+	WITH (fillfactor = 50);
+
+-- Start-time fair queueing between tenants.
+CREATE TABLE d.fair (
+	tenant_id bigint PRIMARY KEY REFERENCES d.tenant,
+	vt float8 NOT NULL DEFAULT 0) WITH (fillfactor = 50);
+
+CREATE TABLE d.upload (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	key_id bigint NOT NULL,
+	chunks int NOT NULL,
+	bytes bigint NOT NULL,
+	started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id),
+	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
+CREATE INDEX upload_inbox ON d.upload (tenant_id, inbox_id);
+
+CREATE TABLE d.idem (
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	lineage bigint NOT NULL,
+	key_sha256 bytea NOT NULL CHECK (octet_length(key_sha256) = 32),
+	request_sha256 bytea NOT NULL CHECK (octet_length(request_sha256) = 32),
+	message_id uuid NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (tenant_id, inbox_id, lineage, key_sha256));
+CREATE INDEX idem_created ON d.idem USING brin (created_at);
+
+-- Messages: partitioned by week of the id (uuid version 7) -----------------
+
+CREATE FUNCTION d.digest_1(tenant bigint, inbox bigint, mid uuid,
+	version smallint, test boolean, mail_from text, rcpt text[], params text,
+	size bigint, body_tag bytea, send_at bigint, not_after bigint)
+	RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+	f bytea := convert_to(mail_from, 'UTF8');
+	p bytea := convert_to(params, 'UTF8');
+	r bytea;
+	x text;
+	b bytea;
+BEGIN
+	r := int4send(cardinality(rcpt));
+	FOREACH x IN ARRAY rcpt LOOP
+		b := convert_to(x, 'UTF8');
+		r := r || int4send(octet_length(b)) || b;
+	END LOOP;
+	RETURN sha256('\x00000010706f737465726e2e6469676573742e31'::bytea
+	    || int8send(tenant) || int8send(inbox) || uuid_send(mid)
+	    || int2send(version)
+	    || CASE WHEN test THEN '\x01'::bytea ELSE '\x00'::bytea END
+	    || int4send(octet_length(f)) || f || r
+	    || int4send(octet_length(p)) || p || int8send(size)
+	    || int4send(octet_length(body_tag)) || body_tag
+	    || int8send(send_at) || int8send(not_after));
+END $$;
+
+CREATE TABLE d.message (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	version smallint NOT NULL CHECK (version >= 1),
+	key_id bigint,
+	operator_id bigint,
+	door "char" NOT NULL CHECK (door IN ('s', 'r', 'm', 'e')),
+	test boolean NOT NULL,
+	mail_from text NOT NULL,
+	rcpt text[] NOT NULL CHECK (cardinality(rcpt) BETWEEN 1 AND 1000),
+	rcpt_kind text NOT NULL,
+	params text NOT NULL,
+	size bigint NOT NULL CHECK (size >= 0),
+	chunks int NOT NULL CHECK (chunks BETWEEN 1 AND 4096),
+	body_tag bytea NOT NULL CHECK (octet_length(body_tag) = 32),
+	send_at bigint NOT NULL,
+	not_after bigint NOT NULL,
+	digest bytea NOT NULL,
+	thread_id uuid NOT NULL,
+	subject text,
+	header_from text,
+	rfc_message_id text,
+	in_reply_to text,
+	refs text,
+	labels text,
+	context text,
+	revises uuid,
+	attachments int NOT NULL,
+	risk smallint NOT NULL CHECK (risk BETWEEN 0 AND 100),
+	findings_set smallint,
+	finding_max smallint,
+	need_approvals smallint NOT NULL CHECK (need_approvals BETWEEN 1 AND 2),
+	reasons text NOT NULL,
+	mode smallint NOT NULL,
+	mode_epoch int NOT NULL,
+	limits_version int NOT NULL,
+	tenant_epoch int NOT NULL,
+	tenant_box bytea NOT NULL,
+	inbox_epoch int NOT NULL,
+	inbox_box bytea NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, version),
+	UNIQUE (message_id, tenant_id, version, digest),
+	CHECK ((key_id IS NULL) <> (operator_id IS NULL)),
+	CHECK (length(rcpt_kind) = cardinality(rcpt)),
+	CONSTRAINT message_digest CHECK (digest = d.digest_1(tenant_id, inbox_id,
+	    message_id, version, test, mail_from, rcpt, params, size, body_tag,
+	    send_at, not_after))) PARTITION BY RANGE (message_id);
+CREATE INDEX message_rfc ON d.message (rfc_message_id, tenant_id, inbox_id)
+	WHERE rfc_message_id IS NOT NULL;
+
+CREATE TABLE d.body (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	version smallint NOT NULL,
+	seq int NOT NULL CHECK (seq BETWEEN 0 AND 4095),
+	data bytea NOT NULL CHECK (octet_length(data) BETWEEN 1 AND 262400),
+	PRIMARY KEY (message_id, tenant_id, version, inbox_id, seq))
+	PARTITION BY RANGE (message_id);
+ALTER TABLE d.body ALTER data SET STORAGE EXTERNAL;
+
+CREATE TABLE d.state (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	version smallint NOT NULL,
+	round smallint NOT NULL DEFAULT 1 CHECK (round >= 1),
+	state smallint NOT NULL CHECK (state BETWEEN 1 AND 11),
+	risk smallint NOT NULL,
+	hold_until timestamptz NOT NULL,
+	integrity text,
+	detail text,
+	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id),
+	UNIQUE (message_id, tenant_id, version, round))
+	PARTITION BY RANGE (message_id);
+CREATE INDEX state_held ON d.state (tenant_id, (100 - risk), message_id)
+	WHERE state = 1;
+CREATE INDEX state_hold ON d.state (hold_until) WHERE state = 1;
+CREATE INDEX state_live ON d.state (state, changed_at)
+	WHERE state IN (2, 7, 9, 11);
+CREATE INDEX state_inbox ON d.state (tenant_id, inbox_id, message_id);
+
+CREATE TABLE d.decision (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	version smallint NOT NULL,
+	round smallint NOT NULL,
+	operator_id bigint NOT NULL,
+	verdict "char" NOT NULL CHECK (verdict IN ('a', 'r')),
+	digest bytea NOT NULL,
+	category text CHECK (category IN ('wrong_recipient', 'wrong_content',
+	    'policy', 'sensitive_data', 'suspicious', 'duplicate', 'other')),
+	note text CHECK (length(note) <= 1000),
+	hint text CHECK (hint IN ('do_not_retry', 'revise_and_resubmit',
+	    'ask_human')),
+	seconds int,
+	via text,
+	idem bytea CHECK (octet_length(idem) <= 64),
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, version, round, operator_id),
+	CHECK (verdict = 'a' OR category IS NOT NULL))
+	PARTITION BY RANGE (message_id);
+
+-- by_what: o operator, m mode, r allow rule.
+CREATE TABLE d.release (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	version smallint NOT NULL,
+	round smallint NOT NULL,
+	digest bytea NOT NULL,
+	by_what "char" NOT NULL CHECK (by_what IN ('o', 'm', 'r')),
+	mode smallint,
+	mode_epoch int,
+	relay_box bytea NOT NULL CHECK (octet_length(relay_box)
+	    BETWEEN 48 AND 1024),
+	tag bytea NOT NULL CHECK (octet_length(tag) = 32),
+	expiry bigint NOT NULL CHECK (expiry > 0),
+	not_before timestamptz NOT NULL,
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, version, round),
+	UNIQUE (message_id, tenant_id, version, round, digest),
+	CHECK ((by_what = 'o') = (mode IS NULL)),
+	CHECK ((mode IS NULL) = (mode_epoch IS NULL)))
+	PARTITION BY RANGE (message_id);
+
+-- Recipient number ix of message.rcpt. The address is only there.
+CREATE TABLE d.delivery (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	ix smallint NOT NULL CHECK (ix >= 1),
+	domain text NOT NULL,
+	canon text NOT NULL,
+	status smallint NOT NULL DEFAULT 0 CHECK (status BETWEEN 0 AND 8),
+	attempts int NOT NULL DEFAULT 0,
+	reply_code int,
+	enhanced text CHECK (length(enhanced) <= 16),
+	reply text CHECK (length(reply) <= 1024),
+	next_attempt_at timestamptz,
+	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, ix)) PARTITION BY RANGE (message_id);
+
+CREATE TABLE d.attempt (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	domain text NOT NULL,
+	n int NOT NULL,
+	round smallint NOT NULL,
+	worker text NOT NULL,
+	mx text,
+	tls text,
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	dot_at timestamptz,
+	ended_at timestamptz,
+	result text,
+	PRIMARY KEY (message_id, tenant_id, domain, n))
+	PARTITION BY RANGE (message_id);
+
+CREATE TABLE d.event (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	n int NOT NULL,
+	type text NOT NULL,
+	actor text NOT NULL,
+	who text,
+	state smallint NOT NULL,
+	detail text,
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, n)) PARTITION BY RANGE (message_id);
+
+-- Only what was released, one row per message and destination domain. The
+-- keys make undo, edit and tightening impossible while a row lives.
+CREATE TABLE d.send_q (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	domain text NOT NULL,
+	version smallint NOT NULL,
+	round smallint NOT NULL,
+	digest bytea NOT NULL,
+	vt float8 NOT NULL,
+	due_at timestamptz NOT NULL,
+	attempts int NOT NULL DEFAULT 0,
+	give_up_at timestamptz NOT NULL,
+	stale_at timestamptz NOT NULL,
+	mode smallint,
+	lease uuid,
+	lease_until timestamptz,
+	worker text,
+	PRIMARY KEY (message_id, tenant_id, domain),
+	FOREIGN KEY (message_id, tenant_id, version, round, digest)
+	    REFERENCES d.release (message_id, tenant_id, version, round, digest),
+	FOREIGN KEY (message_id, tenant_id, version, round)
+	    REFERENCES d.state (message_id, tenant_id, version, round),
+	CHECK ((lease IS NULL) = (lease_until IS NULL)))
+	WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01,
+	    autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX send_q_vt ON d.send_q (vt) WHERE lease IS NULL;
+CREATE INDEX send_q_stale ON d.send_q (stale_at) WHERE lease IS NULL;
+CREATE INDEX send_q_policy ON d.send_q (tenant_id, inbox_id)
+	WHERE mode IS NOT NULL;
+CREATE INDEX send_q_lease ON d.send_q (lease_until) WHERE lease IS NOT NULL;
+
+-- Audit --------------------------------------------------------------------
+
+CREATE SEQUENCE d.audit_n CACHE 1;
+CREATE TABLE d.audit (
+	gen int NOT NULL DEFAULT 1,
+	xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+	n bigint NOT NULL DEFAULT nextval('d.audit_n'),
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	zone name NOT NULL DEFAULT current_user,
+	tenant_id bigint NOT NULL,
+	actor text NOT NULL CHECK (actor ~
+	    '^(agent:[0-9]+[.][0-9]+|op:[0-9]+(@ctl:[0-9]+)?|policy|worker:.{1,64}|ctl:[0-9]+|gateway)$'),
+	event text NOT NULL CHECK (event ~ '^[a-z][a-z_.]{1,63}$'),
+	message_id uuid,
+	detail text NOT NULL DEFAULT '{}' CHECK (octet_length(detail) <= 8192),
+	PRIMARY KEY (gen, xid, n, at)) PARTITION BY RANGE (at);
+
+CREATE TABLE d.audit_seal (
+	block bigint PRIMARY KEY CHECK (block >= 1),
+	rows int NOT NULL CHECK (rows >= 1),
+	gen int NOT NULL,
+	xid xid8 NOT NULL,
+	n bigint NOT NULL,
+	root bytea NOT NULL CHECK (octet_length(root) = 32),
+	prev bytea NOT NULL CHECK (octet_length(prev) = 32),
+	hash bytea NOT NULL CHECK (octet_length(hash) = 32),
+	key_id text NOT NULL,
+	signature bytea NOT NULL CHECK (octet_length(signature) = 64),
+	at timestamptz NOT NULL DEFAULT clock_timestamp());

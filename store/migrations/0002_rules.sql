@@ -1,0 +1,557 @@
+-- SPDX-License-Identifier: ISC
+-- 0002_rules.sql - what may happen to a row: legal moves, immutability, the
+-- referee p_policy, weekly partitions.
+SET LOCAL ROLE p_owner;
+
+INSERT INTO d.mode_rule VALUES (0, 'read_only', false, false),
+	(1, 'gated_all', true, false), (2, 'gated_send', true, false),
+	(3, 'monitored', true, true), (4, 'autonomous', true, true);
+
+-- agent p_submit, operator p_review, policy p_policy, worker p_relay, ctl p_ctl
+INSERT INTO d.edge VALUES
+	(0, 1, 'p_submit'), (0, 2, 'p_policy'),
+	(1, 2, 'p_review'), (1, 3, 'p_review'), (1, 5, 'p_review'),
+	(1, 5, 'p_submit'), (1, 4, 'p_relay'),
+	(2, 1, 'p_review'), (2, 1, 'p_policy'), (2, 1, 'p_relay'),
+	(2, 5, 'p_review'), (2, 5, 'p_submit'), (2, 4, 'p_relay'),
+	(2, 7, 'p_relay'),
+	(7, 8, 'p_relay'), (7, 9, 'p_relay'), (7, 10, 'p_relay'),
+	(7, 11, 'p_relay'), (7, 4, 'p_relay'), (7, 1, 'p_policy'),
+	(7, 1, 'p_relay'),
+	(9, 7, 'p_relay'), (9, 8, 'p_relay'), (9, 10, 'p_relay'),
+	(9, 11, 'p_relay'), (9, 5, 'p_relay'), (9, 4, 'p_relay'),
+	(9, 1, 'p_policy'), (9, 1, 'p_relay'), (9, 8, 'p_review'),
+	(9, 10, 'p_review'), (9, 11, 'p_review'), (9, 5, 'p_review'),
+	(11, 8, 'p_review'), (11, 10, 'p_review'), (11, 9, 'p_review'),
+	(11, 7, 'p_relay'), (11, 9, 'p_relay'),
+	(2, 1, 'p_ctl'), (6, 1, 'p_ctl'), (7, 1, 'p_ctl'), (9, 1, 'p_ctl'),
+	(11, 1, 'p_ctl');
+INSERT INTO d.delivery_edge VALUES
+	(0, 1, 'p_relay'), (0, 5, 'p_relay'), (0, 7, 'p_relay'),
+	(0, 8, 'p_relay'), (0, 8, 'p_review'), (0, 8, 'p_policy'),
+	(1, 0, 'p_relay'), (1, 2, 'p_relay'), (1, 4, 'p_relay'),
+	(1, 5, 'p_relay'), (1, 7, 'p_relay'), (1, 8, 'p_relay'),
+	(1, 8, 'p_policy'),
+	(2, 3, 'p_relay'), (2, 4, 'p_relay'), (2, 5, 'p_relay'),
+	(2, 6, 'p_relay'),
+	(4, 1, 'p_relay'), (4, 0, 'p_review'), (4, 5, 'p_relay'),
+	(4, 7, 'p_relay'), (4, 8, 'p_relay'), (4, 8, 'p_review'),
+	(4, 8, 'p_policy'),
+	(6, 3, 'p_review'), (6, 5, 'p_review'), (6, 0, 'p_review'),
+	(6, 4, 'p_relay'),
+	(8, 0, 'p_review'), (8, 0, 'p_policy');
+
+-- Identity: settings that live inside one function call --------------------
+
+CREATE FUNCTION d.cur_boxes() RETURNS text[] LANGUAGE sql STABLE PARALLEL SAFE
+	RETURN nullif(current_setting('postern.boxes', true), '')::text[];
+CREATE FUNCTION d.cur_tenants() RETURNS bigint[] LANGUAGE sql STABLE
+	PARALLEL SAFE
+	RETURN nullif(current_setting('postern.tenants', true), '')::bigint[];
+CREATE FUNCTION d.cur_msg() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
+	RETURN nullif(current_setting('postern.msg', true), '')::uuid;
+CREATE FUNCTION d.cur_actor() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+	RETURN nullif(current_setting('postern.actor', true), '');
+
+-- Small words --------------------------------------------------------------
+
+CREATE FUNCTION d.uuid_ms(mid uuid) RETURNS bigint LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE
+	RETURN ('x' || left(replace(mid::text, '-', ''), 12))::bit(48)::bigint;
+CREATE FUNCTION d.uuid_floor(at timestamptz) RETURNS uuid LANGUAGE sql
+	IMMUTABLE STRICT PARALLEL SAFE
+	RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0')
+	    || repeat('0', 20))::uuid;
+CREATE FUNCTION d.us(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE RETURN (extract(epoch FROM at) * 1000000)::bigint;
+-- The form in which addresses are compared: lower case, needless quotes gone.
+CREATE FUNCTION d.canon(address text) RETURNS text LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE
+	RETURN CASE WHEN left(address, 1) = '"' THEN regexp_replace(lower(address),
+	    '^"([a-z0-9!#$%&''*+/=?^_`{|}~-]+([.][a-z0-9!#$%&''*+/=?^_`{|}~-]+)*)"@',
+	    '\1@') ELSE lower(address) END;
+CREATE FUNCTION d.domain_of(address text) RETURNS text LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE
+	RETURN lower(substring(address FROM '@([^@]*)$'));
+
+-- Immutability -------------------------------------------------------------
+
+CREATE FUNCTION d.no_change() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	-- Retention works with the owner's rights only.
+	IF TG_OP = 'DELETE' AND current_user = 'p_owner' THEN
+		RETURN OLD;
+	END IF;
+	RAISE EXCEPTION '% on % is refused', TG_OP, TG_TABLE_NAME
+	    USING ERRCODE = '23001';
+END $$;
+DO $$
+DECLARE t text;
+BEGIN
+	FOREACH t IN ARRAY ARRAY['message', 'body', 'decision', 'release',
+	    'event', 'audit', 'audit_seal', 'tenant_key', 'inbox_key'] LOOP
+		EXECUTE format('CREATE TRIGGER frozen BEFORE UPDATE OR DELETE ON d.%I
+		    FOR EACH ROW EXECUTE FUNCTION d.no_change()', t);
+	END LOOP;
+	FOREACH t IN ARRAY ARRAY['message', 'body', 'decision', 'release',
+	    'event', 'audit', 'audit_seal', 'tenant_key', 'inbox_key', 'state',
+	    'delivery', 'attempt', 'send_q', 'credential', 'edge',
+	    'delivery_edge'] LOOP
+		EXECUTE format('CREATE TRIGGER kept BEFORE TRUNCATE ON d.%I
+		    EXECUTE FUNCTION d.no_change()', t);
+	END LOOP;
+END $$;
+
+-- The referee: p_policy owns these and nothing that a login may execute ----
+
+GRANT CREATE ON SCHEMA d TO p_policy;
+SET LOCAL ROLE p_policy;
+
+-- May this version leave in this round by operators' votes?
+CREATE FUNCTION d.votes_suffice(mid uuid, t bigint, v smallint, r smallint,
+	dig bytea) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN (
+		SELECT count(DISTINCT c.operator_id) >= max(m.need_approvals)
+		FROM d.message m JOIN d.decision c ON c.message_id = m.message_id
+		    AND c.tenant_id = m.tenant_id AND c.version = m.version
+		    AND c.digest = m.digest
+		WHERE m.message_id = mid AND m.tenant_id = t AND m.version = v
+		    AND m.digest = dig AND c.round = r AND c.verdict = 'a'
+		    AND NOT EXISTS (SELECT 1 FROM d.decision x
+		        WHERE x.message_id = mid AND x.tenant_id = t AND x.version = v
+		        AND x.round = r AND x.verdict = 'r'));
+END $$;
+
+-- Does a live allow rule cover every recipient (A9)?
+CREATE FUNCTION d.rules_cover(t bigint, i bigint, rcpts text[],
+	attachment_count int, set_of smallint, heaviest smallint)
+	RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN (
+		SELECT coalesce(attachment_count = 0 AND set_of >= 1 AND heaviest < 50
+		    AND bool_and(EXISTS (SELECT 1 FROM d.allow_rule u
+		        WHERE u.tenant_id = t AND u.inbox_id = i AND u.ended_at IS NULL
+		        AND u.expires_at > clock_timestamp() AND u.uses_left > 0
+		        AND u.entry IN (d.canon(x), '@' || d.domain_of(x)))), false)
+		FROM unnest(rcpts) x);
+END $$;
+
+CREATE FUNCTION d.has_release(mid uuid, t bigint, v smallint, r smallint)
+	RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN (
+		SELECT EXISTS (SELECT 1 FROM d.release x WHERE x.message_id = mid
+		    AND x.tenant_id = t AND x.version = v AND x.round = r));
+END $$;
+
+CREATE FUNCTION d.held_move(t bigint, i bigint, mid uuid, v smallint, by int)
+	RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+		UPDATE d.quota q SET held = greatest(0, q.held + by),
+		    held_bytes = greatest(0, q.held_bytes + by * (SELECT m.size
+		        FROM d.message m WHERE m.message_id = mid AND m.tenant_id = t
+		        AND m.version = v))
+		WHERE q.tenant_id = t AND q.inbox_id = i;
+END $$;
+
+CREATE FUNCTION d.event_add(mid uuid, t bigint, i bigint, kind text, who_kind
+	text, who text, st smallint, detail text) RETURNS void LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+		INSERT INTO d.event (message_id, tenant_id, inbox_id, n, type, actor, who,
+		    state, detail)
+		SELECT mid, t, i, coalesce(max(e.n), 1) + 1, kind, who_kind, who, st,
+		    detail FROM d.event e WHERE e.message_id = mid AND e.tenant_id = t;
+END $$;
+
+-- Takes a message off the queue; false when a worker holds or takes a row.
+-- The caller holds the state row's lock.
+CREATE FUNCTION d.unqueue(mid uuid, t bigint, cancel boolean) RETURNS boolean
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+DECLARE
+	got int;
+	total int;
+BEGIN
+	SELECT count(*) INTO got FROM (SELECT 1 FROM d.send_q q
+	    WHERE q.message_id = mid AND q.tenant_id = t AND q.lease IS NULL
+	    FOR UPDATE SKIP LOCKED) x;
+	SELECT count(*) INTO total FROM d.send_q q
+	    WHERE q.message_id = mid AND q.tenant_id = t;
+	IF got <> total THEN
+		RETURN false;
+	END IF;
+	DELETE FROM d.send_q q WHERE q.message_id = mid AND q.tenant_id = t;
+	IF cancel THEN
+		UPDATE d.delivery v SET status = 8 WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.status IN (0, 4);
+	END IF;
+	RETURN true;
+END $$;
+
+-- Puts a released message on the queue, one row per destination domain.
+CREATE FUNCTION d.enqueue(mid uuid, t bigint, i bigint, v smallint,
+	r smallint, dig bytea, rcpts text[], weight_bytes bigint,
+	due timestamptz) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	stamp float8;
+	base float8 := extract(epoch FROM due);
+BEGIN
+	INSERT INTO d.fair AS f (tenant_id, vt) VALUES (t, base)
+	    ON CONFLICT (tenant_id) DO UPDATE SET vt = greatest(base, f.vt
+	    + (0.001 + weight_bytes / 52428800.0)
+	    / (SELECT n.weight FROM d.tenant n WHERE n.tenant_id = t))
+	    RETURNING f.vt INTO stamp;
+	INSERT INTO d.delivery (message_id, tenant_id, inbox_id, ix, domain, canon)
+	    SELECT mid, t, i, x.ix, d.domain_of(x.a), d.canon(x.a)
+	    FROM unnest(rcpts) WITH ORDINALITY x(a, ix)
+	    ON CONFLICT DO NOTHING;
+	INSERT INTO d.send_q (message_id, tenant_id, inbox_id, domain, version,
+	    round, digest, vt, due_at, give_up_at, stale_at, mode)
+	    SELECT DISTINCT mid, t, i, x.domain, v, r, dig, stamp, due,
+	    due + interval '72 hours', least(e.at + n.approve_ttl,
+	    to_timestamp(e.expiry / 1000000.0),
+	    to_timestamp(nullif(m.not_after, 0) / 1000000.0)), e.mode
+	    FROM d.delivery x
+	    JOIN d.release e ON e.message_id = mid AND e.tenant_id = t
+	        AND e.version = v AND e.round = r
+	    JOIN d.message m ON m.message_id = mid AND m.tenant_id = t
+	        AND m.version = v
+	    JOIN d.tenant n ON n.tenant_id = t
+	    WHERE x.message_id = mid AND x.tenant_id = t
+	    AND x.status IN (0, 4)
+	    ON CONFLICT DO NOTHING;
+END $$;
+
+-- The mode then (at submission) and now, no pause, no session key.
+CREATE FUNCTION d.policy_allows(mid uuid, t bigint, i bigint, v smallint,
+	how "char", m smallint, me int) RETURNS boolean LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN (
+		SELECT coalesce(bool_and(x.mode = m AND x.mode_epoch = me AND g.mode = m
+		    AND g.mode_epoch = me AND x.paused_at IS NULL
+		    AND x.suspended_at IS NULL AND n.paused_at IS NULL
+		    AND n.disabled_at IS NULL AND p.paused_at IS NULL
+		    AND (c.kind <> 's' OR c.opened_by IS NOT NULL)
+		    AND CASE how WHEN 'm' THEN u.releases
+		    ELSE u.accepts AND d.rules_cover(t, i, g.rcpt, g.attachments,
+		        g.findings_set, g.finding_max) END), false)
+		FROM d.message g
+		JOIN d.inbox x ON x.tenant_id = g.tenant_id AND x.inbox_id = g.inbox_id
+		JOIN d.tenant n ON n.tenant_id = g.tenant_id
+		JOIN d.credential c ON c.tenant_id = g.tenant_id AND c.key_id = g.key_id
+		JOIN d.mode_rule u ON u.mode = x.mode
+		CROSS JOIN d.global_pause p
+		WHERE g.message_id = mid AND g.tenant_id = t AND g.inbox_id = i
+		    AND g.version = v);
+END $$;
+
+SET LOCAL ROLE p_owner;
+REVOKE CREATE ON SCHEMA d FROM p_policy;
+
+-- Triggers: run with the rights of the caller, so current_user is the zone --
+
+CREATE FUNCTION d.state_insert() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF NEW.round <> 1 OR NEW.integrity IS NOT NULL OR NOT EXISTS (SELECT 1
+	    FROM d.edge e WHERE e.from_state = 0 AND e.to_state = NEW.state
+	    AND e.actor = current_user) THEN
+		RAISE EXCEPTION 'new message as % refused for %', NEW.state,
+		    current_user USING ERRCODE = '23514';
+	END IF;
+	IF NEW.state = 2 AND NOT d.has_release(NEW.message_id, NEW.tenant_id,
+	    NEW.version, NEW.round) THEN
+		RAISE EXCEPTION 'not released' USING ERRCODE = '23514';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER starts BEFORE INSERT ON d.state
+	FOR EACH ROW EXECUTE FUNCTION d.state_insert();
+
+CREATE FUNCTION d.state_update() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF NEW.message_id <> OLD.message_id OR NEW.tenant_id <> OLD.tenant_id
+	    OR NEW.inbox_id <> OLD.inbox_id THEN
+		RAISE EXCEPTION 'a state row keeps its message'
+		    USING ERRCODE = '23514';
+	END IF;
+	IF NEW.state = OLD.state THEN
+		IF NEW.round <> OLD.round OR NEW.version <> OLD.version THEN
+			RAISE EXCEPTION 'round and version change only with the state'
+			    USING ERRCODE = '23514';
+		END IF;
+		RETURN NEW;
+	END IF;
+	IF NOT EXISTS (SELECT 1 FROM d.edge e WHERE e.from_state = OLD.state
+	    AND e.to_state = NEW.state AND e.actor = current_user) THEN
+		RAISE EXCEPTION 'move % to % refused for %', OLD.state, NEW.state,
+		    current_user USING ERRCODE = '23514';
+	END IF;
+	IF NEW.round <> OLD.round + (NEW.state = 1)::int THEN
+		RAISE EXCEPTION 'a message returns to held in the next round, and '
+		    'only so' USING ERRCODE = '23514';
+	END IF;
+	IF NEW.version <> OLD.version THEN
+		RAISE EXCEPTION 'the version changes by an edit only'
+		    USING ERRCODE = '23514';
+	END IF;
+	IF OLD.integrity IS NOT NULL AND (NEW.state = 2
+	    OR NEW.integrity IS DISTINCT FROM OLD.integrity) THEN
+		RAISE EXCEPTION 'an integrity failure can only be rejected'
+		    USING ERRCODE = '23514';
+	END IF;
+	IF NEW.state IN (2, 7, 8, 9, 10, 11) AND NOT d.has_release(NEW.message_id,
+	    NEW.tenant_id, NEW.version, NEW.round) THEN
+		RAISE EXCEPTION 'not released' USING ERRCODE = '23514';
+	END IF;
+	NEW.changed_at := clock_timestamp();
+	RETURN NEW;
+END $$;
+CREATE TRIGGER moves BEFORE UPDATE ON d.state
+	FOR EACH ROW EXECUTE FUNCTION d.state_update();
+
+CREATE FUNCTION d.state_moved() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	word text := (ARRAY['held', 'approved', 'rejected', 'expired',
+	    'canceled', 'scheduled', 'sending', 'sent', 'deferred', 'bounced',
+	    'uncertain'])[NEW.state];
+	kind text := CASE current_user WHEN 'p_submit' THEN 'agent'
+	    WHEN 'p_review' THEN 'operator' WHEN 'p_policy' THEN 'policy'
+	    WHEN 'p_relay' THEN 'worker' ELSE 'ctl' END;
+BEGIN
+	IF OLD.state = 2 AND NEW.state = 1 AND kind = 'operator' THEN
+		word := 'undone';
+	END IF;
+	PERFORM d.event_add(NEW.message_id, NEW.tenant_id, NEW.inbox_id,
+	    'message.' || word, kind, d.cur_actor(), NEW.state, NEW.detail);
+	IF (OLD.state = 1) <> (NEW.state = 1) THEN
+		PERFORM d.held_move(NEW.tenant_id, NEW.inbox_id, NEW.message_id,
+		    NEW.version, CASE WHEN NEW.state = 1 THEN 1 ELSE -1 END);
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER moved AFTER UPDATE ON d.state FOR EACH ROW
+	WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION d.state_moved();
+
+CREATE FUNCTION d.state_delete() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF current_user <> 'p_owner' THEN
+		RAISE EXCEPTION '% on % is refused', TG_OP, TG_TABLE_NAME
+		    USING ERRCODE = '23001';
+	END IF;
+	RETURN OLD;
+END $$;
+CREATE TRIGGER kept_row BEFORE DELETE ON d.state
+	FOR EACH ROW EXECUTE FUNCTION d.state_delete();
+CREATE TRIGGER kept_row BEFORE DELETE ON d.delivery
+	FOR EACH ROW EXECUTE FUNCTION d.state_delete();
+
+CREATE FUNCTION d.delivery_write() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF TG_OP = 'INSERT' THEN
+		IF NEW.status <> 0 OR current_user <> 'p_policy' THEN
+			RAISE EXCEPTION 'a delivery starts pending, at a release'
+			    USING ERRCODE = '23514';
+		END IF;
+		RETURN NEW;
+	END IF;
+	IF NEW.message_id <> OLD.message_id OR NEW.tenant_id <> OLD.tenant_id
+	    OR NEW.inbox_id <> OLD.inbox_id OR NEW.ix <> OLD.ix
+	    OR NEW.domain <> OLD.domain OR NEW.canon <> OLD.canon THEN
+		RAISE EXCEPTION 'a delivery keeps its recipient'
+		    USING ERRCODE = '23514';
+	END IF;
+	IF NEW.status <> OLD.status THEN
+		IF NOT EXISTS (SELECT 1 FROM d.delivery_edge e
+		    WHERE e.from_status = OLD.status AND e.to_status = NEW.status
+		    AND e.actor = current_user) THEN
+			RAISE EXCEPTION 'delivery % to % refused for %', OLD.status,
+			    NEW.status, current_user USING ERRCODE = '23514';
+		END IF;
+		NEW.changed_at := clock_timestamp();
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER moves BEFORE INSERT OR UPDATE ON d.delivery
+	FOR EACH ROW EXECUTE FUNCTION d.delivery_write();
+
+-- A release needs votes, or a mode or rule that allows it at this moment.
+CREATE FUNCTION d.release_insert() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	ok boolean := false;
+BEGIN
+	IF NEW.by_what = 'o' AND current_user = 'p_review' THEN
+		ok := d.votes_suffice(NEW.message_id, NEW.tenant_id, NEW.version,
+		    NEW.round, NEW.digest);
+	ELSIF NEW.by_what IN ('m', 'r') AND current_user = 'p_policy' THEN
+		ok := d.policy_allows(NEW.message_id, NEW.tenant_id, NEW.inbox_id,
+		    NEW.version, NEW.by_what, NEW.mode, NEW.mode_epoch)
+		    AND NEW.round = 1;
+	END IF;
+	IF ok IS NOT TRUE THEN
+		RAISE EXCEPTION 'release refused for %', current_user
+		    USING ERRCODE = '23514';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER allowed BEFORE INSERT ON d.release
+	FOR EACH ROW EXECUTE FUNCTION d.release_insert();
+
+-- Modes: agents and ctl only lower; every change is a new epoch.
+CREATE FUNCTION d.inbox_update() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF NEW.tenant_id <> OLD.tenant_id OR NEW.inbox_id <> OLD.inbox_id
+	    OR NEW.address <> OLD.address THEN
+		RAISE EXCEPTION 'an inbox keeps its address'
+		    USING ERRCODE = '23514';
+	END IF;
+	IF NEW.mode <> OLD.mode THEN
+		IF current_user <> 'p_review' AND NOT (NEW.mode < OLD.mode
+		    AND (current_user = 'p_ctl'
+		    OR current_user = 'p_submit' AND NEW.mode >= 1)) THEN
+			RAISE EXCEPTION 'mode % to % refused for %', OLD.mode, NEW.mode,
+			    current_user USING ERRCODE = '23514';
+		END IF;
+		NEW.mode_epoch := OLD.mode_epoch + 1;
+	ELSE
+		NEW.mode_epoch := OLD.mode_epoch;
+	END IF;
+	IF NEW.lim_hour <> OLD.lim_hour OR NEW.lim_day <> OLD.lim_day
+	    OR NEW.lim_month <> OLD.lim_month OR NEW.lim_held <> OLD.lim_held
+	    OR NEW.lim_bytes <> OLD.lim_bytes THEN
+		NEW.limits_version := OLD.limits_version + 1;
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER moves BEFORE UPDATE ON d.inbox
+	FOR EACH ROW EXECUTE FUNCTION d.inbox_update();
+
+-- What a key is never changes; it can only end.
+CREATE FUNCTION d.credential_update() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF (NEW.tenant_id, NEW.key_id, NEW.inbox_id, NEW.kind, NEW.scope,
+	    NEW.auth_sha256, NEW.lineage) IS DISTINCT FROM (OLD.tenant_id,
+	    OLD.key_id, OLD.inbox_id, OLD.kind, OLD.scope, OLD.auth_sha256,
+	    OLD.lineage) OR NEW.parent_key IS DISTINCT FROM OLD.parent_key
+	    OR (OLD.revoked_at IS NOT NULL
+	    AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at) THEN
+		RAISE EXCEPTION 'a key keeps what it is' USING ERRCODE = '23514';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER moves BEFORE UPDATE ON d.credential
+	FOR EACH ROW EXECUTE FUNCTION d.credential_update();
+
+CREATE FUNCTION d.credential_insert() RETURNS trigger LANGUAGE plpgsql
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	-- A key begins a lineage of its own unless it continues one.
+	IF NEW.lineage = 0 THEN
+		NEW.lineage := NEW.key_id;
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER starts BEFORE INSERT ON d.credential
+	FOR EACH ROW EXECUTE FUNCTION d.credential_insert();
+
+-- Partitions ---------------------------------------------------------------
+
+-- Makes the partitions of the week of `monday`; keys go leaf to leaf, which
+-- is several times cheaper than through the partitioned parent.
+CREATE FUNCTION d.partition_make(monday date) RETURNS int LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	s text := to_char(monday, 'YYYYMMDD');
+	lo uuid := d.uuid_floor(monday::timestamp AT TIME ZONE 'UTC');
+	hi uuid := d.uuid_floor((monday + 7)::timestamp AT TIME ZONE 'UTC');
+	k record;
+	made int := 0;
+BEGIN
+	IF extract(isodow FROM monday) <> 1 THEN
+		RAISE EXCEPTION '% is no Monday', monday;
+	END IF;
+	FOR k IN SELECT * FROM (VALUES
+	    ('message', NULL),
+	    ('body', NULL),
+	    ('state', 'FOREIGN KEY (message_id, tenant_id, version) '
+	        'REFERENCES d.message_@ (message_id, tenant_id, version)'),
+	    ('decision', 'FOREIGN KEY (message_id, tenant_id, version, digest) '
+	        'REFERENCES d.message_@ (message_id, tenant_id, version, digest)'),
+	    ('release', 'FOREIGN KEY (message_id, tenant_id, version, digest) '
+	        'REFERENCES d.message_@ (message_id, tenant_id, version, digest)'),
+	    ('delivery', 'FOREIGN KEY (message_id, tenant_id) '
+	        'REFERENCES d.state_@ (message_id, tenant_id)'),
+	    ('attempt', 'FOREIGN KEY (message_id, tenant_id) '
+	        'REFERENCES d.state_@ (message_id, tenant_id)'),
+	    ('event', 'FOREIGN KEY (message_id, tenant_id) '
+	        'REFERENCES d.state_@ (message_id, tenant_id)'))
+	    v(name, fk) LOOP
+		CONTINUE WHEN to_regclass(format('d.%I', k.name || '_' || s))
+		    IS NOT NULL;
+		EXECUTE format('CREATE TABLE d.%I PARTITION OF d.%I '
+		    'FOR VALUES FROM (%L) TO (%L)', k.name || '_' || s, k.name,
+		    lo, hi);
+		EXECUTE format('ALTER TABLE d.%I ENABLE ROW LEVEL SECURITY, '
+		    'FORCE ROW LEVEL SECURITY', k.name || '_' || s);
+		IF k.name = 'body' THEN
+			EXECUTE format('ALTER TABLE d.%I ALTER data SET STORAGE '
+			    'EXTERNAL', k.name || '_' || s);
+		ELSIF k.name IN ('state', 'delivery') THEN
+			EXECUTE format('ALTER TABLE d.%I SET (fillfactor = 80, '
+			    'autovacuum_vacuum_scale_factor = 0.02)',
+			    k.name || '_' || s);
+		END IF;
+		IF k.fk IS NOT NULL THEN
+			EXECUTE format('ALTER TABLE d.%I ADD %s', k.name || '_' || s,
+			    replace(k.fk, '@', s));
+		END IF;
+		made := made + 1;
+	END LOOP;
+	IF to_regclass(format('d.%I', 'audit_' || s)) IS NULL THEN
+		EXECUTE format('CREATE TABLE d.%I PARTITION OF d.audit '
+		    'FOR VALUES FROM (%L) TO (%L)', 'audit_' || s,
+		    monday::timestamp AT TIME ZONE 'UTC',
+		    (monday + 7)::timestamp AT TIME ZONE 'UTC');
+		EXECUTE format('ALTER TABLE d.%I ENABLE ROW LEVEL SECURITY, '
+		    'FORCE ROW LEVEL SECURITY', 'audit_' || s);
+		made := made + 1;
+	END IF;
+	RETURN made;
+END $$;
+
+CREATE FUNCTION d.monday(at timestamptz) RETURNS date LANGUAGE sql IMMUTABLE
+	STRICT RETURN date_trunc('week', at AT TIME ZONE 'UTC')::date;
+
+-- Whole weeks that exist from now on, without a gap.
+CREATE FUNCTION d.weeks_ahead() RETURNS int LANGUAGE plpgsql STABLE
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	m date := d.monday(clock_timestamp());
+	n int := 0;
+BEGIN
+	WHILE to_regclass('d.message_' || to_char(m + 7 * n, 'YYYYMMDD'))
+	    IS NOT NULL AND to_regclass('d.audit_' || to_char(m + 7 * n,
+	    'YYYYMMDD')) IS NOT NULL LOOP
+		n := n + 1;
+	END LOOP;
+	RETURN n - 1;
+END $$;
+
+SELECT sum(d.partition_make(d.monday(clock_timestamp()) + 7 * w))
+	FROM generate_series(-1, 5) w;

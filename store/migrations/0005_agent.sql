@@ -1,0 +1,565 @@
+-- SPDX-License-Identifier: ISC
+-- 0005_agent.sql - what agents read and manage: their own inbox only, a send
+-- key only what it sent itself. A foreign id is 404.
+SET LOCAL ROLE p_owner;
+GRANT CREATE ON SCHEMA d, api TO p_submit, p_read;
+GRANT EXECUTE ON FUNCTION d.agent, d.note TO p_read;
+
+SET LOCAL ROLE p_read;
+
+CREATE FUNCTION api.my_list_1(t bigint, k bigint, a bytea, after uuid,
+	lim int, states text, since timestamptz, until timestamptz, label text)
+	RETURNS TABLE (status int, code text, message_id uuid, thread_id uuid, version smallint, round smallint,
+	state smallint, digest bytea, mail_from text, rcpts text, rcpt_kind text,
+	subject text, header_from text, labels text, size bigint, chunks int,
+	rfc_message_id text, in_reply_to text, refs text, reasons text,
+	hold_until timestamptz, verdict text, category text, note text, hint text,
+	edited boolean, decided_at timestamptz, send_at bigint, not_after bigint,
+	test boolean, attachments int, key_id bigint, created_at timestamptz,
+	updated_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::uuid, NULL::uuid, NULL::smallint, NULL::smallint,
+		    NULL::smallint, NULL::bytea, NULL::text, NULL::text,
+		    NULL::text, NULL::text, NULL::text, NULL::text,
+		    NULL::bigint, NULL::int, NULL::text, NULL::text,
+		    NULL::text, NULL::text, NULL::timestamptz, NULL::text,
+		    NULL::text, NULL::text, NULL::text, NULL::boolean,
+		    NULL::timestamptz, NULL::bigint, NULL::bigint,
+		    NULL::boolean, NULL::int, NULL::bigint,
+		    NULL::timestamptz, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
+	    s.round, s.state, m.digest, m.mail_from,
+	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
+	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.in_reply_to, m.refs, m.reasons,
+	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
+	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
+	    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
+	    s.changed_at
+	    FROM d.state s
+	    JOIN d.message m ON m.message_id = s.message_id
+	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
+	        y.at FROM d.decision y WHERE y.message_id = m.message_id
+	        AND y.tenant_id = m.tenant_id AND y.version = m.version
+	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
+	    WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
+	    AND (after IS NULL OR s.message_id < after)
+	    AND (since IS NULL OR s.message_id >= d.uuid_floor(since))
+	    AND (until IS NULL OR s.message_id < d.uuid_floor(until))
+	    AND (states IS NULL OR s.state::text
+	        = ANY (string_to_array(states, ',')))
+	    AND (label IS NULL OR label = ANY (string_to_array(m.labels, E'\n')))
+	    AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
+	        FROM d.credential z WHERE z.tenant_id = t
+	        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage))
+	    ORDER BY s.message_id DESC LIMIT least(greatest(lim, 1), 101);
+END $$;
+
+CREATE FUNCTION api.my_get_1(t bigint, k bigint, a bytea, mid uuid)
+	RETURNS TABLE (status int, code text, message_id uuid, thread_id uuid, version smallint, round smallint,
+	state smallint, digest bytea, mail_from text, rcpts text, rcpt_kind text,
+	subject text, header_from text, labels text, size bigint, chunks int,
+	rfc_message_id text, in_reply_to text, refs text, reasons text,
+	hold_until timestamptz, verdict text, category text, note text, hint text,
+	edited boolean, decided_at timestamptz, send_at bigint, not_after bigint,
+	test boolean, attachments int, key_id bigint, created_at timestamptz,
+	updated_at timestamptz, inbox_epoch int, inbox_box bytea, wrapped bytea,
+	inbox_pub bytea, tenant_id bigint, inbox_id bigint)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 THEN
+		RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
+	    s.round, s.state, m.digest, m.mail_from,
+	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
+	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.in_reply_to, m.refs, m.reasons,
+	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
+	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
+	    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
+	    s.changed_at,
+		    m.inbox_epoch, m.inbox_box, w.wrapped, ik.pub, m.tenant_id,
+		    m.inbox_id
+		    FROM d.state s
+		    JOIN d.message m ON m.message_id = s.message_id
+		        AND m.tenant_id = s.tenant_id AND m.version = s.version
+		    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
+	        y.at FROM d.decision y WHERE y.message_id = m.message_id
+	        AND y.tenant_id = m.tenant_id AND y.version = m.version
+	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
+		    LEFT JOIN d.key_wrap w ON c.scope <> 's' AND w.tenant_id = t
+		        AND w.key_id = k AND w.epoch = m.inbox_epoch
+		    LEFT JOIN d.inbox_key ik ON ik.tenant_id = t
+		        AND ik.inbox_id = m.inbox_id AND ik.epoch = m.inbox_epoch
+		    WHERE s.message_id = mid AND s.tenant_id = t
+		    AND s.inbox_id = c.inbox_id AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
+	        FROM d.credential z WHERE z.tenant_id = t
+	        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage));
+		IF FOUND THEN
+			RETURN;
+		END IF;
+		c.status := 404;
+		c.code := 'not_found';
+	END IF;
+	RETURN QUERY SELECT c.status, c.code, NULL::uuid, NULL::uuid, NULL::smallint, NULL::smallint,
+		    NULL::smallint, NULL::bytea, NULL::text, NULL::text,
+		    NULL::text, NULL::text, NULL::text, NULL::text,
+		    NULL::bigint, NULL::int, NULL::text, NULL::text,
+		    NULL::text, NULL::text, NULL::timestamptz, NULL::text,
+		    NULL::text, NULL::text, NULL::text, NULL::boolean,
+		    NULL::timestamptz, NULL::bigint, NULL::bigint,
+		    NULL::boolean, NULL::int, NULL::bigint,
+		    NULL::timestamptz, NULL::timestamptz,
+	    NULL::int, NULL::bytea, NULL::bytea, NULL::bytea, NULL::bigint,
+	    NULL::bigint;
+END $$;
+
+-- Is the message this key's to see? 200, or why not.
+CREATE FUNCTION d.my_message(t bigint, k bigint, a bytea, mid uuid,
+	OUT status int, OUT code text, OUT inbox_id bigint, OUT scope "char",
+	OUT version smallint, OUT chunks int, OUT created_at timestamptz,
+	OUT reasons text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	status := c.status;
+	code := c.code;
+	IF c.status <> 200 THEN
+		RETURN;
+	END IF;
+	inbox_id := c.inbox_id;
+	scope := c.scope;
+	SELECT m.version, m.chunks, m.created_at, m.reasons
+	    INTO version, chunks, created_at, reasons FROM d.state s
+	    JOIN d.message m ON m.message_id = s.message_id
+	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    WHERE s.message_id = mid AND s.tenant_id = t
+	    AND s.inbox_id = c.inbox_id AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
+	        FROM d.credential z WHERE z.tenant_id = t
+	        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage));
+	IF NOT FOUND THEN
+		status := 404;
+		code := 'not_found';
+	END IF;
+END $$;
+
+CREATE FUNCTION api.my_recipients_1(t bigint, k bigint, a bytea, mid uuid)
+	RETURNS TABLE (status int, code text, ix int, address text, kind text,
+	delivery smallint, reply_code int, enhanced text, reply text,
+	attempts int, next_attempt_at timestamptz, updated_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.my_message(t, k, a, mid);
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::int, NULL::text,
+		    NULL::text, NULL::smallint, NULL::int, NULL::text, NULL::text,
+		    NULL::int, NULL::timestamptz, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, x.ix::int, x.address,
+	    substr(m.rcpt_kind, x.ix::int, 1), y.status, y.reply_code,
+	    y.enhanced, y.reply, coalesce(y.attempts, 0), y.next_attempt_at,
+	    y.changed_at
+	    FROM d.message m
+	    CROSS JOIN unnest(m.rcpt) WITH ORDINALITY x(address, ix)
+	    LEFT JOIN d.delivery y ON y.message_id = mid AND y.tenant_id = t
+	        AND y.ix = x.ix
+	    WHERE m.message_id = mid AND m.tenant_id = t
+	    AND m.version = c.version ORDER BY x.ix;
+END $$;
+
+CREATE FUNCTION api.my_body_1(t bigint, k bigint, a bytea, mid uuid,
+	from_seq int, lim int) RETURNS TABLE (status int, code text, seq int,
+	data bytea) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.my_message(t, k, a, mid);
+	IF c.status = 200 AND c.scope = 's' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::int, NULL::bytea;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, b.seq, b.data FROM d.body b
+	    WHERE b.message_id = mid AND b.tenant_id = t
+	    AND b.version = c.version AND b.inbox_id = c.inbox_id
+	    AND b.seq >= from_seq AND b.seq < c.chunks ORDER BY b.seq
+	    LIMIT least(greatest(lim, 1), 16);
+END $$;
+
+CREATE FUNCTION api.my_events_1(t bigint, k bigint, a bytea, mid uuid)
+	RETURNS TABLE (status int, code text, n int, type text, at timestamptz,
+	actor text, state smallint, detail text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.my_message(t, k, a, mid);
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::int, NULL::text,
+		    NULL::timestamptz, NULL::text, NULL::smallint, NULL::text;
+		RETURN;
+	END IF;
+	-- Mail that waited has its first event in its own row.
+	RETURN QUERY SELECT 200, NULL::text, 1, 'message.held', c.created_at,
+	    'agent', 1::smallint, c.reasons WHERE c.reasons <> ''
+	    UNION ALL SELECT 200, NULL::text, e.n, e.type, e.at, e.actor, e.state,
+	    CASE WHEN e.actor = 'operator' THEN NULL ELSE e.detail END
+	    FROM d.event e WHERE e.message_id = mid AND e.tenant_id = t
+	    ORDER BY 3;
+END $$;
+
+CREATE FUNCTION api.keys_1(t bigint, k bigint, a bytea)
+	RETURNS TABLE (status int, code text, key_id bigint, kind text,
+	scope text, label text, created_at timestamptz, expires_at timestamptz,
+	revoked_at timestamptz, last_used timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND c.kind = 's' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::bigint, NULL::text,
+		    NULL::text, NULL::text, NULL::timestamptz, NULL::timestamptz,
+		    NULL::timestamptz, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, r.key_id, r.kind::text,
+	    r.scope::text, r.label, r.created_at, r.expires_at, r.revoked_at,
+	    r.last_used FROM d.credential r WHERE r.tenant_id = t
+	    AND r.inbox_id = c.inbox_id AND (c.scope = 'f' OR r.key_id = k)
+	    ORDER BY r.key_id DESC LIMIT 200;
+END $$;
+
+-- For all programs: may they start, and with which database do they speak?
+CREATE FUNCTION api.ready_1() RETURNS TABLE (status int, code text,
+	deployment bytea, epoch int, gen int, schema int, system_id bigint,
+	timeline int, durable boolean, weeks_ahead int, now timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, y.gen,
+	    (SELECT coalesce(max(g.version), 0) FROM d.schema_migration g),
+	    (SELECT c.system_identifier FROM pg_control_system() c),
+	    (SELECT c.timeline_id FROM pg_control_checkpoint() c),
+	    current_setting('fsync') = 'on'
+	    AND current_setting('full_page_writes') = 'on'
+	    AND NOT EXISTS (SELECT 1 FROM pg_db_role_setting z
+	        JOIN pg_roles r ON r.oid = z.setrole
+	        WHERE r.rolname LIKE 'l\_%'),
+	    d.weeks_ahead(), clock_timestamp()
+	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON true;
+END $$;
+
+SET LOCAL ROLE p_submit;
+
+CREATE FUNCTION api.claim_1(claim bytea, full_auth bytea, send_auth bytea,
+	pub bytea, wrapped bytea) RETURNS TABLE (status int, code text,
+	tenant_id bigint, inbox_id bigint, address text, inbox_epoch int,
+	full_key bigint, send_key bigint) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	e int;
+	f bigint;
+	s bigint;
+	addr text;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	SELECT y.tenant_id, y.inbox_id, y.used_at, y.expires_at, y.claim_sha256
+	    INTO c FROM d.claim y WHERE y.claim_sha256 = sha256(claim_1.claim)
+	    FOR UPDATE;
+	IF NOT FOUND OR c.used_at IS NOT NULL
+	    OR c.expires_at <= clock_timestamp() THEN
+		IF c.tenant_id IS NOT NULL THEN
+			PERFORM set_config('postern.boxes', '{' || c.tenant_id::text
+			    || '.' || c.inbox_id::text || '}', true),
+			    d.denied(c.tenant_id, c.inbox_id, 'gateway', 'claim',
+			    CASE WHEN c.used_at IS NULL THEN 'expired'
+			    ELSE 'used before' END);
+		END IF;
+		RETURN QUERY SELECT 410, 'claim_invalid', NULL::bigint, NULL::bigint,
+		    NULL::text, NULL::int, NULL::bigint, NULL::bigint;
+		RETURN;
+	END IF;
+	IF coalesce(octet_length(full_auth), 0) <> 32
+	    OR coalesce(octet_length(send_auth), 0) <> 32
+	    OR full_auth = send_auth OR coalesce(octet_length(claim_1.pub), 0)
+	    <> 32 OR coalesce(octet_length(claim_1.wrapped), 0)
+	    NOT BETWEEN 32 AND 256 THEN
+		RETURN QUERY SELECT 422, 'validation_error', NULL::bigint,
+		    NULL::bigint, NULL::text, NULL::int, NULL::bigint, NULL::bigint;
+		RETURN;
+	END IF;
+	PERFORM set_config('postern.boxes', '{' || c.tenant_id::text || '.'
+	    || c.inbox_id::text || '}', true);
+	UPDATE d.claim y SET used_at = clock_timestamp()
+	    WHERE y.claim_sha256 = c.claim_sha256;
+	UPDATE d.inbox x SET epoch = x.epoch + 1 WHERE x.tenant_id = c.tenant_id
+	    AND x.inbox_id = c.inbox_id RETURNING x.epoch, x.address
+	    INTO e, addr;
+	INSERT INTO d.inbox_key (tenant_id, inbox_id, epoch, pub)
+	    VALUES (c.tenant_id, c.inbox_id, e, claim_1.pub);
+	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
+	    auth_sha256, lineage, label) VALUES (c.tenant_id, c.inbox_id, 'l',
+	    'f', full_auth, 0, 'claimed') RETURNING r.key_id INTO f;
+	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
+	    auth_sha256, lineage, label) VALUES (c.tenant_id, c.inbox_id, 'l',
+	    's', send_auth, 0, 'claimed for SMTP') RETURNING r.key_id INTO s;
+	INSERT INTO d.key_wrap (tenant_id, inbox_id, key_id, epoch, wrapped)
+	    VALUES (c.tenant_id, c.inbox_id, f, e, claim_1.wrapped);
+	PERFORM d.note(c.tenant_id, 'agent:' || c.tenant_id::text || '.'
+	    || f::text, 'inbox.claimed', NULL, json_build_object('inbox',
+	    c.inbox_id, 'epoch', e, 'full_key', f, 'send_key', s)::text);
+	RETURN QUERY SELECT 200, NULL::text, c.tenant_id, c.inbox_id, addr, e, f,
+	    s;
+END $$;
+
+CREATE FUNCTION api.cancel_1(t bigint, k bigint, a bytea, mid uuid)
+	RETURNS TABLE (status int, code text, state smallint) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	s record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND c.scope = 'r' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::smallint;
+		RETURN;
+	END IF;
+	SELECT y.state, y.version INTO s FROM d.state y WHERE y.message_id = mid
+	    AND y.tenant_id = t AND y.inbox_id = c.inbox_id
+	    AND EXISTS (SELECT 1 FROM d.message m WHERE m.message_id = mid
+	        AND m.tenant_id = t AND m.version = y.version AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
+	        FROM d.credential z WHERE z.tenant_id = t
+	        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage)))
+	    FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 404, 'not_found', NULL::smallint;
+		RETURN;
+	END IF;
+	IF s.state NOT IN (1, 2) OR s.state = 2
+	    AND NOT d.unqueue(mid, t, true) THEN
+		RETURN QUERY SELECT 409, 'state_conflict', s.state;
+		RETURN;
+	END IF;
+	UPDATE d.state y SET state = 5, detail = NULL WHERE y.message_id = mid
+	    AND y.tenant_id = t;
+	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,
+	    'message.canceled', mid, '{}');
+	RETURN QUERY SELECT 200, NULL::text, 5::smallint;
+END $$;
+
+CREATE FUNCTION api.mode_lower_1(t bigint, k bigint, a bytea,
+	to_mode smallint) RETURNS TABLE (status int, code text, mode smallint,
+	mode_epoch int) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	m record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND (c.kind = 's' OR c.scope <> 'f') THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::smallint, NULL::int;
+		RETURN;
+	END IF;
+	SELECT x.mode, x.mode_epoch INTO m FROM d.inbox x WHERE x.tenant_id = t
+	    AND x.inbox_id = c.inbox_id FOR UPDATE;
+	IF to_mode IS NULL OR to_mode NOT BETWEEN 1 AND 4 OR to_mode > m.mode THEN
+		RETURN QUERY SELECT 403, 'missing_permission', m.mode, m.mode_epoch;
+		RETURN;
+	END IF;
+	IF to_mode < m.mode THEN
+		UPDATE d.inbox x SET mode = to_mode WHERE x.tenant_id = t
+		    AND x.inbox_id = c.inbox_id RETURNING x.mode, x.mode_epoch
+		    INTO m;
+		PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,
+		    'inbox.mode', NULL, json_build_object('inbox', c.inbox_id,
+		    'mode', to_mode, 'mode_epoch', m.mode_epoch)::text);
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, m.mode, m.mode_epoch;
+END $$;
+
+CREATE FUNCTION api.key_revoke_1(t bigint, k bigint, a bytea, which bigint)
+	RETURNS TABLE (status int, code text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code;
+		RETURN;
+	END IF;
+	UPDATE d.credential r SET revoked_at = clock_timestamp()
+	    WHERE r.tenant_id = t AND r.key_id = which
+	    AND r.inbox_id = c.inbox_id AND r.revoked_at IS NULL
+	    AND (c.scope = 'f' OR which = k);
+	IF NOT FOUND AND NOT EXISTS (SELECT 1 FROM d.credential r
+	    WHERE r.tenant_id = t AND r.key_id = which
+	    AND r.inbox_id = c.inbox_id AND r.revoked_at IS NOT NULL) THEN
+		RETURN QUERY SELECT 404, 'not_found';
+		RETURN;
+	END IF;
+	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text, 'key.revoked',
+	    NULL, json_build_object('key', which)::text);
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
+CREATE FUNCTION api.key_rotate_1(t bigint, k bigint, a bytea, auth bytea,
+	wrapped bytea) RETURNS TABLE (status int, code text, key_id bigint)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	n bigint;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND c.kind = 's' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	ELSIF c.status = 200 AND (coalesce(octet_length(auth), 0) <> 32
+	    OR octet_length(key_rotate_1.wrapped) NOT BETWEEN 32 AND 256
+	    OR (c.scope = 's') <> (key_rotate_1.wrapped IS NULL)) THEN
+		c.status := 422;
+		c.code := 'validation_error';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::bigint;
+		RETURN;
+	END IF;
+	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
+	    auth_sha256, lineage, label) VALUES (t, c.inbox_id, c.kind, c.scope,
+	    auth, c.lineage, 'rotated from ' || k::text)
+	    RETURNING r.key_id INTO n;
+	IF key_rotate_1.wrapped IS NOT NULL THEN
+		INSERT INTO d.key_wrap (tenant_id, inbox_id, key_id, epoch, wrapped)
+		    SELECT t, c.inbox_id, n, x.epoch, key_rotate_1.wrapped
+		    FROM d.inbox x WHERE x.tenant_id = t
+		    AND x.inbox_id = c.inbox_id;
+	END IF;
+	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text, 'key.rotated',
+	    NULL, json_build_object('key', n)::text);
+	RETURN QUERY SELECT 200, NULL::text, n;
+END $$;
+
+-- The last row has no key: it carries `now` for the next poll.
+CREATE FUNCTION api.revoked_since_1(since timestamptz) RETURNS TABLE (
+	status int, code text, tenant_id bigint, key_id bigint, at timestamptz,
+	now timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT 200, NULL::text, r.tenant_id, r.key_id, r.revoked_at,
+	    clock_timestamp() FROM d.credential r WHERE r.revoked_at >= since
+	    UNION ALL SELECT 200, NULL::text, r.tenant_id, r.key_id,
+	    x.suspended_at, clock_timestamp() FROM d.inbox x
+	    JOIN d.credential r ON r.tenant_id = x.tenant_id
+	        AND r.inbox_id = x.inbox_id
+	    WHERE x.suspended_at >= since
+	    UNION ALL SELECT 200, NULL::text, NULL::bigint, NULL::bigint,
+	    NULL::timestamptz, clock_timestamp();
+END $$;
+
+CREATE FUNCTION api.denied_1(t bigint, k bigint, a bytea, what text,
+	detail text) RETURNS TABLE (status int, code text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	r record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF what IS NULL OR what NOT IN ('sender_mismatch', 'foreign_id',
+	    'dead_key') THEN
+		RETURN QUERY SELECT 422, 'validation_error';
+		RETURN;
+	END IF;
+	IF c.status <> 200 THEN
+		-- A dead key is its own proof: the right secret, no longer good.
+		SELECT y.inbox_id INTO r FROM d.credential y WHERE y.tenant_id = t
+		    AND y.key_id = k AND y.auth_sha256 = sha256(a);
+		IF NOT FOUND OR what <> 'dead_key' THEN
+			RETURN QUERY SELECT c.status, c.code;
+			RETURN;
+		END IF;
+		c.inbox_id := r.inbox_id;
+		PERFORM set_config('postern.boxes', '{' || t::text || '.'
+		    || r.inbox_id::text || '}', true);
+	END IF;
+	PERFORM d.denied(t, c.inbox_id, 'agent:' || t::text || '.' || k::text,
+	    what, detail);
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
+RESET ROLE;
+SET LOCAL ROLE p_submit;
+GRANT EXECUTE ON FUNCTION api.auth_1, api.touch_1, api.submit_1,
+	api.submit_batch_1, api.put_chunk_1, api.claim_1, api.cancel_1,
+	api.mode_lower_1, api.key_revoke_1, api.key_rotate_1,
+	api.revoked_since_1, api.denied_1 TO l_gateway;
+GRANT EXECUTE ON FUNCTION api.claim_1 TO l_ctl;
+SET LOCAL ROLE p_read;
+GRANT EXECUTE ON FUNCTION api.my_list_1, api.my_get_1, api.my_recipients_1,
+	api.my_body_1, api.my_events_1, api.keys_1 TO l_gateway;
+GRANT EXECUTE ON FUNCTION api.ready_1 TO l_gateway, l_review, l_worker, l_ctl,
+	l_seal;
+SET LOCAL ROLE p_owner;
+REVOKE CREATE ON SCHEMA d, api FROM p_submit, p_read, p_policy;

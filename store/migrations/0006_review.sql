@@ -1,0 +1,890 @@
+-- SPDX-License-Identifier: ISC
+-- 0006_review.sql - what operators do. Each call shows the session's secret;
+-- its scope bounds the rows by RLS, its role the verbs.
+SET LOCAL ROLE p_owner;
+GRANT CREATE ON SCHEMA d, api TO p_review;
+GRANT EXECUTE ON FUNCTION d.note TO p_review, p_ctl;
+
+-- The live session behind s; sets the identity of this call. Runs as its
+-- caller (p_review or p_ctl).
+CREATE FUNCTION d.op(s bytea, OUT status int, OUT code text,
+	OUT operator_id bigint, OUT step_up boolean, OUT everywhere boolean)
+	LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	x record;
+	now_at timestamptz := clock_timestamp();
+	tenants bigint[];
+	boxes text[];
+BEGIN
+	status := 401;
+	code := 'missing_authorization';
+	IF s IS NULL OR octet_length(s) <> 32 THEN
+		RETURN;
+	END IF;
+	SELECT z.operator_id, z.touched_at, z.step_up_until, z.step_up_by, p.totp,
+	    p.passkeys INTO x FROM d.operator_session z
+	    JOIN d.operator p ON p.operator_id = z.operator_id
+	    WHERE z.session_sha256 = sha256(s) AND z.ended_at IS NULL
+	    AND z.expires_at > now_at AND z.touched_at > now_at
+	    - interval '2 hours' AND p.disabled_at IS NULL;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	status := 200;
+	code := NULL;
+	operator_id := x.operator_id;
+	-- Who has a second factor steps up with it, not with the password.
+	step_up := coalesce(x.step_up_until > now_at AND (x.step_up_by
+	    <> 'password' OR NOT x.totp AND x.passkeys = 0), false);
+	IF x.touched_at < now_at - interval '1 minute' THEN
+		UPDATE d.operator_session z SET touched_at = now_at
+		    WHERE z.session_sha256 = sha256(s);
+	END IF;
+	everywhere := EXISTS (SELECT 1 FROM d.operator_scope c
+	    WHERE c.operator_id = x.operator_id AND c.tenant_id IS NULL);
+	SELECT array_agg(DISTINCT c.tenant_id) FILTER (WHERE c.inbox_id IS NULL),
+	    array_agg(DISTINCT c.tenant_id::text || '.' || c.inbox_id::text)
+	    FILTER (WHERE c.inbox_id IS NOT NULL) INTO tenants, boxes
+	    FROM d.operator_scope c WHERE c.operator_id = x.operator_id
+	    AND c.tenant_id IS NOT NULL;
+	IF everywhere THEN
+		SELECT array_agg(n.tenant_id) INTO tenants FROM d.tenant n;
+	END IF;
+	PERFORM set_config('postern.tenants', coalesce(tenants::text, '{}'), true),
+	    set_config('postern.boxes', coalesce(boxes::text, '{}'), true),
+	    set_config('postern.actor', 'op:' || x.operator_id::text, true);
+END $$;
+GRANT EXECUTE ON FUNCTION d.op TO p_review, p_ctl;
+
+-- Has the operator one of the roles over this inbox (NULL: the whole tenant,
+-- both NULL: everything)?
+CREATE FUNCTION d.op_may(op bigint, roles text[], t bigint, i bigint)
+	RETURNS boolean LANGUAGE sql STABLE
+	RETURN EXISTS (SELECT 1 FROM d.operator_scope c WHERE c.operator_id = op
+	    AND c.role = ANY (roles) AND (c.tenant_id IS NULL
+	    OR c.tenant_id = t AND (c.inbox_id IS NULL OR c.inbox_id = i)));
+GRANT EXECUTE ON FUNCTION d.op_may TO p_review, p_ctl;
+
+SET LOCAL ROLE p_review;
+
+CREATE FUNCTION api.operator_salt_1(name text) RETURNS TABLE (status int,
+	code text, salt bytea, params text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	-- Unknown names get a salt that stays the same and looks like any.
+	RETURN QUERY SELECT 200, NULL::text, coalesce(p.salt,
+	    substr(sha256(coalesce(y.secret, '\x00') || convert_to(
+	    lower(operator_salt_1.name), 'UTF8')), 1, 16)),
+	    coalesce(p.params, 'm=19456,t=2,p=1')
+	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON true
+	    LEFT JOIN d.operator p ON p.name = lower(operator_salt_1.name)
+	        AND p.disabled_at IS NULL;
+END $$;
+
+-- Only while nobody is there. The first operator reviews and administers.
+CREATE FUNCTION api.setup_1(name text, salt bytea, params text,
+	verifier bytea) RETURNS TABLE (status int, code text, operator_id bigint)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+#variable_conflict use_column
+DECLARE
+	o bigint;
+BEGIN
+	PERFORM 1 FROM d.global_pause FOR UPDATE;
+	IF EXISTS (SELECT 1 FROM d.operator) THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::bigint;
+		RETURN;
+	END IF;
+	IF coalesce(length(setup_1.name), 0) NOT BETWEEN 1 AND 64
+	    OR setup_1.name ~ '[\x01-\x20\x7f]'
+	    OR coalesce(octet_length(setup_1.salt), 0) <> 16
+	    OR setup_1.params IS NULL
+	    OR coalesce(octet_length(setup_1.verifier), 0) <> 32 THEN
+		RETURN QUERY SELECT 422, 'validation_error', NULL::bigint;
+		RETURN;
+	END IF;
+	INSERT INTO d.operator AS p (name, salt, params, verifier)
+	    VALUES (lower(setup_1.name), setup_1.salt, setup_1.params,
+	    setup_1.verifier) RETURNING p.operator_id INTO o;
+	INSERT INTO d.operator_scope (operator_id, role, risk_cap)
+	    VALUES (o, 'admin', 100), (o, 'senior', 100);
+	PERFORM d.note(0, 'op:' || o::text, 'operator.first', NULL,
+	    json_build_object('operator', o)::text);
+	RETURN QUERY SELECT 200, NULL::text, o;
+END $$;
+
+-- The output of argon2id against the stored hash of it; failures slow down.
+CREATE FUNCTION d.password_try(op bigint, output bytea, OUT ok boolean,
+	OUT wait int) LANGUAGE plpgsql AS $$
+DECLARE
+	p record;
+BEGIN
+	ok := false;
+	SELECT z.verifier, z.failures, z.locked_until INTO p FROM d.operator z
+	    WHERE z.operator_id = op AND z.disabled_at IS NULL FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	IF p.locked_until > clock_timestamp() THEN
+		wait := greatest(1, extract(epoch FROM p.locked_until
+		    - clock_timestamp())::int);
+		RETURN;
+	END IF;
+	ok := coalesce(p.verifier = sha256(output), false);
+	UPDATE d.operator z SET failures = CASE WHEN ok THEN 0
+	    ELSE z.failures + 1 END, locked_until = CASE WHEN NOT ok
+	    AND z.failures + 1 >= 5 THEN clock_timestamp() + least(3600,
+	    30 * 2 ^ (z.failures - 4)) * interval '1 second' END,
+	    last_seen = CASE WHEN ok THEN clock_timestamp() ELSE z.last_seen END
+	    WHERE z.operator_id = op;
+END $$;
+
+CREATE FUNCTION api.session_create_1(name text, output bytea,
+	session_sha256 bytea, peer text) RETURNS TABLE (status int, code text,
+	operator_id bigint, expires_at timestamptz, wait int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+#variable_conflict use_column
+DECLARE
+	o bigint;
+	p record;
+	e timestamptz := clock_timestamp() + interval '12 hours';
+BEGIN
+	SELECT z.operator_id INTO o FROM d.operator z
+	    WHERE z.name = lower(session_create_1.name);
+	p := d.password_try(o, output);
+	IF p.wait IS NOT NULL THEN
+		RETURN QUERY SELECT 429, 'rate_limited', NULL::bigint,
+		    NULL::timestamptz, p.wait;
+		RETURN;
+	END IF;
+	IF NOT p.ok OR coalesce(octet_length(session_create_1.session_sha256), 0)
+	    <> 32 THEN
+		IF o IS NOT NULL THEN
+			PERFORM d.note(0, 'op:' || o::text, 'operator.signin_failed',
+			    NULL, json_build_object('peer', left(peer, 100))::text);
+		END IF;
+		RETURN QUERY SELECT 401, 'missing_authorization', NULL::bigint,
+		    NULL::timestamptz, NULL::int;
+		RETURN;
+	END IF;
+	INSERT INTO d.operator_session (session_sha256, operator_id, peer,
+	    expires_at) VALUES (session_create_1.session_sha256, o,
+	    left(session_create_1.peer, 100), e) ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 401, 'missing_authorization', NULL::bigint,
+		    NULL::timestamptz, NULL::int;
+		RETURN;
+	END IF;
+	PERFORM d.note(0, 'op:' || o::text, 'operator.signin', NULL,
+	    json_build_object('peer', left(peer, 100))::text);
+	RETURN QUERY SELECT 200, NULL::text, o, e, NULL::int;
+END $$;
+
+CREATE FUNCTION api.session_touch_1(s bytea)
+	RETURNS TABLE (status int, code text, operator_id bigint, name text, roles text,
+	idle_until timestamptz, expires_at timestamptz, step_up_until
+	timestamptz, step_up_by text, global_paused boolean, now timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
+		    NULL::text, NULL::timestamptz, NULL::timestamptz,
+		    NULL::timestamptz, NULL::text, NULL::boolean, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, p.operator_id, p.name,
+	    (SELECT string_agg(coalesce(c.tenant_id::text, '*') || ':'
+	        || coalesce(c.inbox_id::text, '*') || ':' || c.role, E'\n'
+	        ORDER BY c.scope_id) FROM d.operator_scope c
+	        WHERE c.operator_id = p.operator_id),
+	    z.touched_at + interval '2 hours', z.expires_at,
+	    CASE WHEN o.step_up THEN z.step_up_until END,
+	    CASE WHEN o.step_up THEN z.step_up_by END,
+	    g.paused_at IS NOT NULL, clock_timestamp()
+	    FROM d.operator_session z JOIN d.operator p
+	        ON p.operator_id = z.operator_id CROSS JOIN d.global_pause g
+	    WHERE z.session_sha256 = sha256(s);
+END $$;
+
+CREATE FUNCTION api.session_end_1(s bytea, everywhere boolean)
+	RETURNS TABLE (status int, code text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code;
+		RETURN;
+	END IF;
+	UPDATE d.operator_session z SET ended_at = clock_timestamp()
+	    WHERE z.operator_id = o.operator_id AND z.ended_at IS NULL
+	    AND (session_end_1.everywhere OR z.session_sha256 = sha256(s));
+	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.signout', NULL,
+	    '{}');
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
+CREATE FUNCTION api.step_up_password_1(s bytea, output bytea)
+	RETURNS TABLE (status int, code text, step_up_until timestamptz, wait int)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	p record;
+	f record;
+	e timestamptz := clock_timestamp() + interval '5 minutes';
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::timestamptz, NULL::int;
+		RETURN;
+	END IF;
+	SELECT z.totp, z.passkeys INTO f FROM d.operator z
+	    WHERE z.operator_id = o.operator_id;
+	IF f.totp OR f.passkeys > 0 THEN
+		RETURN QUERY SELECT 403, 'missing_permission', NULL::timestamptz,
+		    NULL::int;
+		RETURN;
+	END IF;
+	p := d.password_try(o.operator_id, output);
+	IF p.wait IS NOT NULL THEN
+		RETURN QUERY SELECT 429, 'rate_limited', NULL::timestamptz, p.wait;
+		RETURN;
+	END IF;
+	IF NOT p.ok THEN
+		RETURN QUERY SELECT 401, 'missing_authorization', NULL::timestamptz,
+		    NULL::int;
+		RETURN;
+	END IF;
+	UPDATE d.operator_session z SET step_up_until = e,
+	    step_up_by = 'password' WHERE z.session_sha256 = sha256(s);
+	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.step_up', NULL,
+	    '{"by":"password"}');
+	RETURN QUERY SELECT 200, NULL::text, e, NULL::int;
+END $$;
+
+CREATE FUNCTION api.review_tenants_1(s bytea)
+	RETURNS TABLE (status int, code text, tenant_id bigint, slug text, name text, held int,
+	paused boolean)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
+		    NULL::text, NULL::int, NULL::boolean;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, n.tenant_id, n.slug, n.name,
+	    (SELECT coalesce(sum(q.held), 0)::int FROM d.quota q
+	        WHERE q.tenant_id = n.tenant_id), n.paused_at IS NOT NULL
+	    FROM d.tenant n WHERE n.tenant_id = ANY (d.cur_tenants())
+	    OR EXISTS (SELECT 1 FROM unnest(d.cur_boxes()) b
+	        WHERE split_part(b, '.', 1) = n.tenant_id::text)
+	    ORDER BY n.slug;
+END $$;
+
+CREATE FUNCTION api.review_inboxes_1(s bytea, tenant bigint)
+	RETURNS TABLE (status int, code text, tenant_id bigint, inbox_id bigint, address text,
+	mode smallint, mode_epoch int, paused boolean, suspended boolean, alarm
+	text, held int, plan text, lim_hour int, lim_day int, lim_month int,
+	lim_held int, lim_bytes bigint, used_day int, used_month int, oversight
+	text, display_name text, created_at timestamptz, inbox_epoch int, claimed
+	boolean, reset_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::bigint,
+		    NULL::text, NULL::smallint, NULL::int, NULL::boolean,
+		    NULL::boolean, NULL::text, NULL::int, NULL::text, NULL::int,
+		    NULL::int, NULL::int, NULL::int, NULL::bigint, NULL::int,
+		    NULL::int, NULL::text, NULL::text, NULL::timestamptz, NULL::int,
+		    NULL::boolean, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, x.tenant_id, x.inbox_id, x.address,
+	    x.mode, x.mode_epoch, x.paused_at IS NOT NULL,
+	    x.suspended_at IS NOT NULL, x.alarm, q.held, x.plan, x.lim_hour,
+	    x.lim_day, x.lim_month, x.lim_held, x.lim_bytes,
+	    CASE WHEN q.day = (clock_timestamp() AT TIME ZONE 'UTC')::date
+	        THEN q.day_used ELSE 0 END,
+	    CASE WHEN q.month = date_trunc('month', clock_timestamp()
+	        AT TIME ZONE 'UTC')::date THEN q.month_used ELSE 0 END,
+	    x.oversight, x.display_name, x.created_at, x.epoch, x.epoch > 0,
+	    x.reset_at FROM d.inbox x
+	    JOIN d.quota q ON q.tenant_id = x.tenant_id
+	        AND q.inbox_id = x.inbox_id
+	    WHERE (tenant IS NULL OR x.tenant_id = tenant)
+	    AND x.deleted_at IS NULL ORDER BY x.tenant_id, x.address;
+END $$;
+
+-- Held mail comes by risk, then age; everything else newest first. One inbox
+-- shows at most five rows when collapsed, the last carrying how many more.
+CREATE FUNCTION api.review_list_1(s bytea, tenant bigint, inbox bigint,
+	states text, q text, after_key text, lim int, collapse boolean)
+	RETURNS TABLE (status int, code text, sort_key text, tenant_id bigint, tenant_slug text,
+	inbox_id bigint, address text, message_id uuid, version smallint, round
+	smallint, state smallint, digest bytea, rcpts text, rcpt_kind text,
+	subject text, header_from text, size bigint, attachments int, risk
+	smallint, reasons text, hold_until timestamptz, created_at timestamptz,
+	updated_at timestamptz, need_approvals smallint, approvals int, edited
+	boolean, integrity boolean, more_in_inbox int, test boolean, context text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	want smallint[] := coalesce(string_to_array(states, ',')::smallint[],
+	    '{1}');
+	held_only boolean;
+	last_risk int;
+	last_id uuid;
+	n int := least(greatest(coalesce(lim, 50), 1), 201);
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::bigint,
+		    NULL::text, NULL::bigint, NULL::text, NULL::uuid,
+		    NULL::smallint, NULL::smallint, NULL::smallint, NULL::bytea,
+		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::bigint,
+		    NULL::int, NULL::smallint, NULL::text, NULL::timestamptz,
+		    NULL::timestamptz, NULL::timestamptz, NULL::smallint, NULL::int,
+		    NULL::boolean, NULL::boolean, NULL::int, NULL::boolean,
+		    NULL::text;
+		RETURN;
+	END IF;
+	held_only := want = '{1}';
+	IF after_key ~ '^[0-9]{1,3}:[0-9a-f-]{36}$' THEN
+		last_risk := split_part(after_key, ':', 1)::int;
+		last_id := split_part(after_key, ':', 2)::uuid;
+	END IF;
+	RETURN QUERY WITH hit AS NOT MATERIALIZED (
+		SELECT y.* FROM unnest(d.cur_tenants() || ARRAY(SELECT DISTINCT
+		    split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b
+		    WHERE split_part(b, '.', 1)::bigint <> ALL (coalesce(
+		    d.cur_tenants(), '{}')))) tn
+		CROSS JOIN LATERAL (
+			SELECT s.tenant_id, s.inbox_id, s.message_id, s.version, s.round,
+			    s.state, s.risk, s.hold_until, s.changed_at, s.integrity
+			FROM d.state s JOIN d.message m ON m.message_id = s.message_id
+			    AND m.tenant_id = s.tenant_id AND m.version = s.version
+			WHERE held_only AND s.tenant_id = tn AND s.state = 1
+			AND (inbox IS NULL OR s.inbox_id = inbox)
+			AND (last_id IS NULL OR (100 - s.risk, s.message_id)
+			    > (last_risk, last_id))
+			AND (q IS NULL OR q = '' OR CASE
+				        WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(m.rcpt) y
+				            WHERE '@' || d.domain_of(y) = lower(q))
+				        WHEN q ~ '^<.*>$' THEN m.rfc_message_id IN (q, btrim(q, '<>'))
+				        WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$'
+				            THEN m.message_id::text = q
+				        WHEN q ~ '^[^ ]+@[^ ]+$' THEN m.mail_from = lower(q)
+				            OR m.rfc_message_id IN (q, '<' || q || '>')
+				            OR EXISTS (SELECT 1 FROM unnest(m.rcpt) y
+				                WHERE d.canon(y) = d.canon(q))
+				        ELSE (SELECT bool_and(strpos(lower(coalesce(m.subject, '')),
+				            w) > 0) FROM unnest(string_to_array(lower(q), ' ')) w)
+				        END)
+			AND NOT (collapse IS TRUE AND inbox IS NULL AND 5 <= (SELECT
+			    count(*) FROM (SELECT 1 FROM d.state e
+			    WHERE e.tenant_id = s.tenant_id AND e.state = 1
+			    AND e.inbox_id = s.inbox_id AND e.tenant_id = tn
+			    AND (100 - e.risk, e.message_id)
+			    < (100 - s.risk, s.message_id) LIMIT 5) five))
+			ORDER BY 100 - s.risk, s.message_id LIMIT n) y
+		WHERE tenant IS NULL OR tn = tenant
+		UNION ALL
+		SELECT y.* FROM unnest(d.cur_tenants() || ARRAY(SELECT DISTINCT
+		    split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b
+		    WHERE split_part(b, '.', 1)::bigint <> ALL (coalesce(
+		    d.cur_tenants(), '{}')))) tn
+		CROSS JOIN LATERAL (
+			SELECT s.tenant_id, s.inbox_id, s.message_id, s.version, s.round,
+			    s.state, s.risk, s.hold_until, s.changed_at, s.integrity
+			FROM d.state s JOIN d.message m ON m.message_id = s.message_id
+			    AND m.tenant_id = s.tenant_id AND m.version = s.version
+			WHERE NOT held_only AND s.tenant_id = tn
+			AND s.state = ANY (want)
+			AND (inbox IS NULL OR s.inbox_id = inbox)
+			AND (last_id IS NULL OR s.message_id < last_id)
+			AND (q IS NULL OR q = '' OR CASE
+				        WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(m.rcpt) y
+				            WHERE '@' || d.domain_of(y) = lower(q))
+				        WHEN q ~ '^<.*>$' THEN m.rfc_message_id IN (q, btrim(q, '<>'))
+				        WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$'
+				            THEN m.message_id::text = q
+				        WHEN q ~ '^[^ ]+@[^ ]+$' THEN m.mail_from = lower(q)
+				            OR m.rfc_message_id IN (q, '<' || q || '>')
+				            OR EXISTS (SELECT 1 FROM unnest(m.rcpt) y
+				                WHERE d.canon(y) = d.canon(q))
+				        ELSE (SELECT bool_and(strpos(lower(coalesce(m.subject, '')),
+				            w) > 0) FROM unnest(string_to_array(lower(q), ' ')) w)
+				        END)
+			ORDER BY s.message_id DESC LIMIT n) y
+		WHERE tenant IS NULL OR tn = tenant
+	), page AS (
+		SELECT h.* FROM hit h ORDER BY CASE WHEN held_only
+		    THEN 100 - h.risk END, CASE WHEN held_only THEN h.message_id END,
+		    h.message_id DESC LIMIT n
+	)
+	SELECT 200, NULL::text, (100 - h.risk)::text || ':'
+	    || h.message_id::text, h.tenant_id, t.slug, h.inbox_id, x.address,
+	    h.message_id, h.version, h.round, h.state, m.digest,
+	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
+	    m.header_from, m.size, m.attachments, h.risk, m.reasons,
+	    CASE WHEN h.state = 1 THEN h.hold_until END, m.created_at,
+	    h.changed_at, m.need_approvals, (SELECT count(*)::int
+	    FROM d.decision c WHERE c.message_id = h.message_id
+	        AND c.tenant_id = h.tenant_id AND c.version = h.version
+	        AND c.round = h.round AND c.verdict = 'a'),
+	    h.version > 1, h.integrity IS NOT NULL,
+	    CASE WHEN held_only AND collapse IS TRUE AND inbox IS NULL
+	        AND 5 = row_number() OVER (PARTITION BY h.inbox_id
+	            ORDER BY 100 - h.risk, h.message_id)
+	        THEN (SELECT count(*)::int FROM (SELECT 1 FROM d.state e
+	            WHERE e.tenant_id = h.tenant_id AND e.state = 1
+	            AND e.inbox_id = h.inbox_id AND (100 - e.risk, e.message_id)
+	            > (100 - h.risk, h.message_id) LIMIT 1000) z) END,
+	    m.test, m.context
+	    FROM page h JOIN d.message m ON m.message_id = h.message_id
+	        AND m.tenant_id = h.tenant_id AND m.version = h.version
+	    JOIN d.inbox x ON x.tenant_id = h.tenant_id
+	        AND x.inbox_id = h.inbox_id
+	    JOIN d.tenant t ON t.tenant_id = h.tenant_id
+	    ORDER BY CASE WHEN held_only THEN 100 - h.risk END,
+	    CASE WHEN held_only THEN h.message_id END, h.message_id DESC;
+END $$;
+
+CREATE FUNCTION api.review_count_1(s bytea, tenant bigint, inbox bigint,
+	states text, q text)
+	RETURNS TABLE (status int, code text, n int, capped boolean, oldest timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	want smallint[] := coalesce(string_to_array(states, ',')::smallint[],
+	    '{1}');
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean,
+		    NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, least(count(*), 1000)::int,
+	    count(*) > 1000, min(z.created_at) FROM (SELECT m.created_at
+	    FROM d.state s JOIN d.message m ON m.message_id = s.message_id
+	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    WHERE s.state = ANY (want)
+	    AND (tenant IS NULL OR s.tenant_id = tenant)
+	    AND (inbox IS NULL OR s.inbox_id = inbox)
+	    AND (q IS NULL OR q = '' OR CASE
+	        WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(m.rcpt) y
+	            WHERE '@' || d.domain_of(y) = lower(q))
+	        WHEN q ~ '^<.*>$' THEN m.rfc_message_id IN (q, btrim(q, '<>'))
+	        WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$'
+	            THEN m.message_id::text = q
+	        WHEN q ~ '^[^ ]+@[^ ]+$' THEN m.mail_from = lower(q)
+	            OR m.rfc_message_id IN (q, '<' || q || '>')
+	            OR EXISTS (SELECT 1 FROM unnest(m.rcpt) y
+	                WHERE d.canon(y) = d.canon(q))
+	        ELSE (SELECT bool_and(strpos(lower(coalesce(m.subject, '')),
+	            w) > 0) FROM unnest(string_to_array(lower(q), ' ')) w)
+	        END)
+	    LIMIT 1001) z;
+END $$;
+
+-- Why this operator may not give this verdict, or NULL (policy/permission.h).
+CREATE FUNCTION d.decide_no(op bigint, step_up boolean, t bigint, i bigint,
+	st smallint, risk smallint, verdict text, integrity text) RETURNS text
+	LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	IF NOT d.op_may(op, ARRAY['reviewer', 'senior'], t, i) THEN
+		RETURN 'missing_permission';
+	END IF;
+	IF st <> 1 THEN
+		RETURN 'state_conflict';
+	END IF;
+	IF verdict = 'r' THEN
+		RETURN NULL;
+	END IF;
+	IF integrity IS NOT NULL THEN
+		RETURN 'state_conflict';
+	END IF;
+	IF NOT EXISTS (SELECT 1 FROM d.operator_scope c WHERE c.operator_id = op
+	    AND (c.role = 'senior' OR c.role = 'reviewer'
+	    AND decide_no.risk <= c.risk_cap)
+	    AND (c.tenant_id IS NULL OR c.tenant_id = t
+	    AND (c.inbox_id IS NULL OR c.inbox_id = i))) THEN
+		RETURN 'missing_permission';
+	END IF;
+	IF risk >= 75 AND NOT step_up THEN
+		RETURN 'step_up_required';
+	END IF;
+	RETURN NULL;
+END $$;
+
+CREATE FUNCTION api.review_get_1(s bytea, mid uuid, why text)
+	RETURNS TABLE (status int, code text, tenant_id bigint, tenant_slug text, inbox_id
+	bigint, address text, mode smallint, inbox_paused boolean, message_id
+	uuid, thread_id uuid, version smallint, round smallint, state smallint,
+	digest bytea, mail_from text, rcpts text, rcpt_kind text, subject text,
+	header_from text, labels text, size bigint, chunks int, rfc_message_id
+	text, in_reply_to text, refs text, reasons text, hold_until timestamptz,
+	verdict text, category text, note text, hint text, edited boolean,
+	decided_at timestamptz, send_at bigint, not_after bigint, test boolean,
+	attachments int, key_id bigint, created_at timestamptz, updated_at
+	timestamptz, risk smallint, need_approvals smallint, approvals int,
+	i_approved boolean, integrity text, params text, body_tag bytea, context
+	text, door text, findings_set smallint, finding_max smallint, revises
+	uuid, author text, may_decide boolean, may_why text, released_at
+	timestamptz, not_before timestamptz, undo_until timestamptz, leased
+	boolean, now timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	g record;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 THEN
+		SELECT y.state, y.tenant_id INTO g FROM d.state y
+		    WHERE y.message_id = mid;
+		IF NOT FOUND THEN
+			o.status := 404;
+			o.code := 'not_found';
+		END IF;
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
+		    NULL::bigint, NULL::text, NULL::smallint, NULL::boolean,
+		    NULL::uuid, NULL::uuid, NULL::smallint, NULL::smallint,
+		    NULL::smallint, NULL::bytea, NULL::text, NULL::text, NULL::text,
+		    NULL::text, NULL::text, NULL::text, NULL::bigint, NULL::int,
+		    NULL::text, NULL::text, NULL::text, NULL::text,
+		    NULL::timestamptz, NULL::text, NULL::text, NULL::text,
+		    NULL::text, NULL::boolean, NULL::timestamptz, NULL::bigint,
+		    NULL::bigint, NULL::boolean, NULL::int, NULL::bigint,
+		    NULL::timestamptz, NULL::timestamptz, NULL::smallint,
+		    NULL::smallint, NULL::int, NULL::boolean, NULL::text,
+		    NULL::text, NULL::bytea, NULL::text, NULL::text, NULL::smallint,
+		    NULL::smallint, NULL::uuid, NULL::text, NULL::boolean,
+		    NULL::text, NULL::timestamptz, NULL::timestamptz,
+		    NULL::timestamptz, NULL::boolean, NULL::timestamptz;
+		RETURN;
+	END IF;
+	IF g.state <> 1 THEN
+		PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
+		    'message.viewed', mid, json_build_object('why',
+		    left(why, 500))::text);
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, m.tenant_id, n.slug, m.inbox_id,
+	    x.address, x.mode, x.paused_at IS NOT NULL, m.message_id, m.thread_id, m.version,
+	    s.round, s.state, m.digest, m.mail_from,
+	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
+	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.in_reply_to, m.refs, m.reasons,
+	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
+	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
+	    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
+	    s.changed_at,
+	    s.risk, m.need_approvals, (SELECT count(*)::int FROM d.decision c
+	        WHERE c.message_id = mid AND c.tenant_id = m.tenant_id
+	        AND c.version = s.version AND c.round = s.round
+	        AND c.verdict = 'a'),
+	    EXISTS (SELECT 1 FROM d.decision c WHERE c.message_id = mid
+	        AND c.tenant_id = m.tenant_id AND c.version = s.version
+	        AND c.round = s.round AND c.operator_id = o.operator_id),
+	    s.integrity, m.params, m.body_tag, m.context, m.door::text,
+	    m.findings_set, m.finding_max, m.revises,
+	    coalesce('agent:' || m.key_id::text, 'op:' || m.operator_id::text),
+	    w.why IS NULL, w.why, r.at, r.not_before,
+	    CASE WHEN s.state = 2 THEN r.not_before END,
+	    EXISTS (SELECT 1 FROM d.send_q q WHERE q.message_id = mid
+	        AND q.tenant_id = m.tenant_id AND q.lease IS NOT NULL),
+	    clock_timestamp()
+	    FROM d.state s
+	    JOIN d.message m ON m.message_id = s.message_id
+	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    JOIN d.inbox x ON x.tenant_id = m.tenant_id
+	        AND x.inbox_id = m.inbox_id
+	    JOIN d.tenant n ON n.tenant_id = m.tenant_id
+	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
+	        y.at FROM d.decision y WHERE y.message_id = m.message_id
+	        AND y.tenant_id = m.tenant_id AND y.version = m.version
+	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
+	    LEFT JOIN d.release r ON r.message_id = mid
+	        AND r.tenant_id = m.tenant_id AND r.version = s.version
+	        AND r.round = s.round
+	    CROSS JOIN LATERAL (SELECT d.decide_no(o.operator_id, o.step_up,
+	        m.tenant_id, m.inbox_id, s.state, s.risk, 'a', s.integrity) AS why)
+	        w
+	    WHERE s.message_id = mid;
+END $$;
+
+CREATE FUNCTION api.review_keys_1(s bytea, mid uuid, for_version smallint)
+	RETURNS TABLE (status int, code text, deployment bytea, epoch int, tenant_id bigint,
+	inbox_id bigint, version smallint, round smallint, digest bytea,
+	tenant_epoch int, tenant_box bytea, tenant_priv bytea, tenant_pub bytea,
+	chunks int, size bigint, body_tag bytea, now timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::bytea, NULL::int,
+		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
+		    NULL::bytea, NULL::int, NULL::bytea, NULL::bytea, NULL::bytea,
+		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, m.tenant_id,
+	    m.inbox_id, m.version, s.round, m.digest, m.tenant_epoch,
+	    m.tenant_box, k.priv_box, k.pub, m.chunks, m.size, m.body_tag,
+	    clock_timestamp()
+	    FROM d.state s
+	    JOIN d.message m ON m.message_id = s.message_id
+	        AND m.tenant_id = s.tenant_id
+	        AND m.version = coalesce(for_version, s.version)
+	    JOIN d.tenant_key k ON k.tenant_id = m.tenant_id
+	        AND k.epoch = m.tenant_epoch
+	    LEFT JOIN d.deployment y ON true
+	    WHERE s.message_id = mid AND d.op_may(o.operator_id,
+	        ARRAY['reviewer', 'senior', 'auditor'], s.tenant_id, s.inbox_id);
+	IF NOT FOUND THEN
+		o.status := 404;
+		o.code := 'not_found';
+		RETURN QUERY SELECT o.status, o.code, NULL::bytea, NULL::int,
+		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
+		    NULL::bytea, NULL::int, NULL::bytea, NULL::bytea, NULL::bytea,
+		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
+		RETURN;
+	END IF;
+END $$;
+
+CREATE FUNCTION api.review_body_1(s bytea, mid uuid, for_version smallint,
+	from_seq int, lim int)
+	RETURNS TABLE (status int, code text, seq int, data bytea)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::bytea;
+		RETURN;
+	END IF;
+	PERFORM 1 FROM d.state y WHERE y.message_id = mid
+	    AND d.op_may(o.operator_id, ARRAY['reviewer', 'senior', 'auditor'],
+	    y.tenant_id, y.inbox_id);
+	IF NOT FOUND THEN
+		o.status := 404;
+		o.code := 'not_found';
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::bytea;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, b.seq, b.data
+	    FROM d.state y
+	    JOIN d.message m ON m.message_id = y.message_id
+	        AND m.tenant_id = y.tenant_id
+	        AND m.version = coalesce(for_version, y.version)
+	    JOIN d.body b ON b.message_id = m.message_id
+	        AND b.tenant_id = m.tenant_id AND b.version = m.version
+	        AND b.inbox_id = m.inbox_id AND b.seq < m.chunks
+	    WHERE y.message_id = mid AND b.seq >= from_seq ORDER BY b.seq
+	    LIMIT least(greatest(lim, 1), 16);
+END $$;
+
+CREATE FUNCTION api.review_recipients_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, ix int, address text, kind text, delivery smallint,
+	reply_code int, enhanced text, reply text, attempts int, next_attempt_at
+	timestamptz, updated_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
+		    NULL::text, NULL::smallint, NULL::int, NULL::text, NULL::text,
+		    NULL::int, NULL::timestamptz, NULL::timestamptz;
+		RETURN;
+	END IF;
+	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
+	IF NOT FOUND THEN
+		o.status := 404;
+		o.code := 'not_found';
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
+		    NULL::text, NULL::smallint, NULL::int, NULL::text, NULL::text,
+		    NULL::int, NULL::timestamptz, NULL::timestamptz;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, x.ix::int, x.address,
+	    substr(m.rcpt_kind, x.ix::int, 1), y.status, y.reply_code,
+	    y.enhanced, y.reply, coalesce(y.attempts, 0), y.next_attempt_at,
+	    y.changed_at
+	    FROM d.state z
+	    JOIN d.message m ON m.message_id = z.message_id
+	        AND m.tenant_id = z.tenant_id AND m.version = z.version
+	    CROSS JOIN unnest(m.rcpt) WITH ORDINALITY x(address, ix)
+	    LEFT JOIN d.delivery y ON y.message_id = mid
+	        AND y.tenant_id = z.tenant_id AND y.ix = x.ix
+	    WHERE z.message_id = mid ORDER BY x.ix;
+END $$;
+
+CREATE FUNCTION api.review_events_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, n int, type text, at timestamptz, actor text, state
+	smallint, detail text, who text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
+		    NULL::timestamptz, NULL::text, NULL::smallint, NULL::text,
+		    NULL::text;
+		RETURN;
+	END IF;
+	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
+	IF NOT FOUND THEN
+		o.status := 404;
+		o.code := 'not_found';
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
+		    NULL::timestamptz, NULL::text, NULL::smallint, NULL::text,
+		    NULL::text;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, 1, 'message.held'::text,
+	    m.created_at, 'agent'::text, 1::smallint, m.reasons,
+	    'agent:' || m.tenant_id::text || '.' || m.key_id::text
+	    FROM d.message m WHERE m.message_id = mid AND m.version = 1
+	    AND m.reasons <> ''
+	    UNION ALL SELECT 200, NULL::text, e.n, e.type, e.at, e.actor, e.state,
+	    e.detail, CASE WHEN e.who LIKE 'op:%' THEN coalesce((SELECT p.name
+	        FROM d.operator p WHERE 'op:' || p.operator_id::text = e.who),
+	        e.who) ELSE e.who END
+	    FROM d.event e WHERE e.message_id = mid ORDER BY 3;
+END $$;
+
+CREATE FUNCTION api.review_attempts_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, domain text, n int, at timestamptz, ended_at
+	timestamptz, worker text, mx text, tls text, dot_at timestamptz, result
+	text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::int,
+		    NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::text,
+		    NULL::text, NULL::timestamptz, NULL::text;
+		RETURN;
+	END IF;
+	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
+	IF NOT FOUND THEN
+		o.status := 404;
+		o.code := 'not_found';
+		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::int,
+		    NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::text,
+		    NULL::text, NULL::timestamptz, NULL::text;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, y.domain, y.n, y.at, y.ended_at,
+	    y.worker, y.mx, y.tls, y.dot_at, y.result FROM d.attempt y
+	    WHERE y.message_id = mid ORDER BY y.at;
+END $$;
+
+CREATE FUNCTION api.review_decisions_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, version smallint, round smallint, operator text,
+	verdict text, category text, note text, hint text, seconds int, via text,
+	at timestamptz, digest bytea)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
+		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,
+		    NULL::int, NULL::text, NULL::timestamptz, NULL::bytea;
+		RETURN;
+	END IF;
+	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
+	IF NOT FOUND THEN
+		o.status := 404;
+		o.code := 'not_found';
+		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
+		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,
+		    NULL::int, NULL::text, NULL::timestamptz, NULL::bytea;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, c.version, c.round, p.name,
+	    c.verdict::text, c.category, c.note, c.hint, c.seconds, c.via, c.at,
+	    c.digest FROM d.decision c JOIN d.operator p
+	        ON p.operator_id = c.operator_id
+	    WHERE c.message_id = mid ORDER BY c.at;
+END $$;
+
+RESET ROLE;
+SET LOCAL ROLE p_review;
+GRANT EXECUTE ON FUNCTION api.operator_salt_1, api.setup_1,
+	api.session_create_1, api.session_touch_1, api.session_end_1,
+	api.step_up_password_1 TO l_review, l_ctl;
+GRANT EXECUTE ON FUNCTION api.review_tenants_1, api.review_inboxes_1,
+	api.review_list_1, api.review_count_1, api.review_get_1,
+	api.review_keys_1, api.review_body_1, api.review_recipients_1,
+	api.review_events_1, api.review_attempts_1, api.review_decisions_1
+	TO l_review;
+SET LOCAL ROLE p_owner;
+REVOKE CREATE ON SCHEMA d, api FROM p_review;

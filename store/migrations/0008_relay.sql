@@ -1,0 +1,656 @@
+-- SPDX-License-Identifier: ISC
+-- 0008_relay.sql - what a worker may do with what it leased. Locks go state
+-- first, then queue rows; claiming and sweeping skip what is locked and never
+-- wait, so one stuck row stops nobody.
+SET LOCAL ROLE p_owner;
+GRANT CREATE ON SCHEMA d, api TO p_relay;
+GRANT EXECUTE ON FUNCTION d.note TO p_relay;
+
+SET LOCAL ROLE p_relay;
+
+CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int)
+	RETURNS TABLE (status int, code text, tenant_id bigint, message_id uuid,
+	domain text, lease uuid, version smallint, round smallint, attempts int,
+	give_up_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	now_at timestamptz := clock_timestamp();
+BEGIN
+	IF coalesce(length(claim_due_1.worker), 0) NOT BETWEEN 1 AND 64
+	    OR claim_due_1.worker ~ '[\x01-\x20\x7f]' OR lim IS NULL
+	    OR lim NOT BETWEEN 1 AND 500 OR lease_seconds IS NULL
+	    OR lease_seconds NOT BETWEEN 1 AND 3600 THEN
+		RETURN QUERY SELECT 422, 'validation_error', NULL::bigint,
+		    NULL::uuid, NULL::text, NULL::uuid, NULL::smallint,
+		    NULL::smallint, NULL::int, NULL::timestamptz;
+		RETURN;
+	END IF;
+	IF EXISTS (SELECT 1 FROM d.global_pause g WHERE g.paused_at IS NOT NULL)
+	    THEN
+		RETURN;
+	END IF;
+	PERFORM set_config('postern.actor', 'worker:' || claim_due_1.worker,
+	    true);
+	RETURN QUERY WITH c AS MATERIALIZED (
+		SELECT q.message_id, q.tenant_id, q.domain FROM d.send_q q
+		JOIN d.inbox x ON x.tenant_id = q.tenant_id
+		    AND x.inbox_id = q.inbox_id
+		JOIN d.tenant n ON n.tenant_id = q.tenant_id
+		WHERE q.lease IS NULL AND q.due_at <= now_at
+		AND x.paused_at IS NULL AND x.suspended_at IS NULL
+		AND n.paused_at IS NULL AND n.disabled_at IS NULL
+		ORDER BY q.vt LIMIT lim FOR UPDATE OF q SKIP LOCKED
+	), s AS MATERIALIZED (
+		SELECT y.message_id, y.tenant_id, y.state FROM d.state y
+		WHERE EXISTS (SELECT 1 FROM c WHERE c.message_id = y.message_id
+		    AND c.tenant_id = y.tenant_id) AND y.message_id IN (SELECT
+		    c.message_id FROM c) AND y.state IN (2, 7, 9, 11)
+		FOR UPDATE SKIP LOCKED
+	), u AS (
+		UPDATE d.state y SET state = 7, detail = NULL FROM s
+		WHERE y.message_id = s.message_id AND y.tenant_id = s.tenant_id
+		AND s.state <> 7
+	)
+	UPDATE d.send_q q SET lease = gen_random_uuid(), lease_until = now_at
+	    + lease_seconds * interval '1 second', worker = claim_due_1.worker
+	    FROM c JOIN s ON s.message_id = c.message_id
+	        AND s.tenant_id = c.tenant_id
+	    WHERE q.message_id = c.message_id AND q.tenant_id = c.tenant_id
+	    AND q.domain = c.domain
+	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
+	    q.lease, q.version, q.round, q.attempts, q.give_up_at;
+END $$;
+
+-- Is this lease alive? If so, its message may be read in this call. With
+-- `lock` the state row is locked first, then the queue row.
+CREATE FUNCTION d.leased(t bigint, mid uuid, dom text, lease uuid,
+	lock boolean, OUT alive boolean, OUT q d.send_q, OUT s d.state)
+	LANGUAGE plpgsql AS $$
+BEGIN
+	alive := false;
+	IF lock THEN
+		SELECT y.* INTO s FROM d.state y WHERE y.message_id = mid
+		    AND y.tenant_id = t FOR UPDATE;
+		SELECT y.* INTO q FROM d.send_q y WHERE y.message_id = mid
+		    AND y.tenant_id = t AND y.domain = dom
+		    AND y.lease = leased.lease
+		    AND y.lease_until > clock_timestamp() FOR UPDATE;
+	ELSE
+		SELECT y.* INTO s FROM d.state y WHERE y.message_id = mid
+		    AND y.tenant_id = t;
+		SELECT y.* INTO q FROM d.send_q y WHERE y.message_id = mid
+		    AND y.tenant_id = t AND y.domain = dom
+		    AND y.lease = leased.lease
+		    AND y.lease_until > clock_timestamp();
+	END IF;
+	alive := q.lease IS NOT NULL AND s.state = 7
+	    AND s.version = q.version AND s.round = q.round;
+	IF alive THEN
+		PERFORM set_config('postern.msg', mid::text, true),
+		    set_config('postern.actor', 'worker:' || q.worker, true);
+	END IF;
+END $$;
+
+CREATE FUNCTION api.fetch_1(t bigint, mid uuid, dom text, lease uuid)
+	RETURNS TABLE (status int, code text, deployment bytea, epoch int,
+	tenant_id bigint, inbox_id bigint, version smallint, round smallint,
+	test boolean, digest bytea, mail_from text, rcpts text, params text,
+	size bigint, chunks int, body_tag bytea, send_at bigint,
+	not_after bigint, release_by text, release_mode smallint,
+	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
+	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
+	may_duplicate boolean) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+BEGIN
+	l := d.leased(t, mid, dom, lease, false);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::bytea, NULL::int,
+		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
+		    NULL::boolean, NULL::bytea, NULL::text, NULL::text, NULL::text,
+		    NULL::bigint, NULL::int, NULL::bytea, NULL::bigint, NULL::bigint,
+		    NULL::text, NULL::smallint, NULL::int, NULL::bigint,
+		    NULL::bytea, NULL::bytea, NULL::text, NULL::int, NULL::bigint,
+		    NULL::timestamptz, NULL::boolean;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, m.tenant_id,
+	    m.inbox_id, m.version, r.round, m.test, m.digest, m.mail_from,
+	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
+	    m.body_tag, m.send_at, m.not_after, r.by_what::text, r.mode,
+	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
+	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.ix) FROM d.delivery v
+	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
+	        AND v.status IN (0, 4)), (l.q).attempts,
+	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate
+	    FROM d.message m
+	    JOIN d.release r ON r.message_id = mid AND r.tenant_id = t
+	        AND r.version = (l.q).version AND r.round = (l.q).round
+	        AND r.digest = (l.q).digest
+	    JOIN d.inbox x ON x.tenant_id = t AND x.inbox_id = m.inbox_id
+	    LEFT JOIN d.deployment y ON true
+	    WHERE m.message_id = mid AND m.tenant_id = t
+	    AND m.version = (l.q).version;
+END $$;
+
+CREATE FUNCTION api.fetch_body_1(t bigint, mid uuid, dom text, lease uuid,
+	from_seq int, lim int) RETURNS TABLE (status int, code text, seq int,
+	data bytea) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+BEGIN
+	l := d.leased(t, mid, dom, lease, false);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::int, NULL::bytea;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, b.seq, b.data
+	    FROM d.message m JOIN d.body b ON b.message_id = mid
+	        AND b.tenant_id = t AND b.version = m.version
+	        AND b.inbox_id = m.inbox_id AND b.seq < m.chunks
+	    WHERE m.message_id = mid AND m.tenant_id = t
+	    AND m.version = (l.q).version AND b.seq >= from_seq ORDER BY b.seq
+	    LIMIT least(greatest(lim, 1), 16);
+END $$;
+
+CREATE FUNCTION api.beat_1(leases uuid[], lease_seconds int)
+	RETURNS TABLE (status int, code text, lease uuid)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+#variable_conflict use_column
+BEGIN
+	IF lease_seconds IS NULL OR lease_seconds NOT BETWEEN 1 AND 3600 THEN
+		RETURN QUERY SELECT 422, 'validation_error', NULL::uuid;
+		RETURN;
+	END IF;
+	PERFORM 1 FROM d.send_q q WHERE q.lease = ANY (leases)
+	    AND q.lease_until > clock_timestamp()
+	    ORDER BY q.message_id, q.tenant_id, q.domain FOR UPDATE;
+	RETURN QUERY UPDATE d.send_q q SET lease_until = clock_timestamp()
+	    + lease_seconds * interval '1 second'
+	    WHERE q.lease = ANY (leases) AND q.lease_until > clock_timestamp()
+	    RETURNING 200, NULL::text, q.lease;
+END $$;
+
+CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
+	mx text, tls text, ix int[]) RETURNS TABLE (status int, code text, n int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+	c int;
+BEGIN
+	l := d.leased(t, mid, dom, lease, true);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::int;
+		RETURN;
+	END IF;
+	-- What an earlier attempt of this lease marked and left goes back first.
+	UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+	UPDATE d.delivery v SET status = 1 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4)
+	    AND v.ix::int = ANY (attempt_1.ix);
+	GET DIAGNOSTICS c = ROW_COUNT;
+	IF c = 0 OR c <> (SELECT count(DISTINCT z) FROM unnest(attempt_1.ix) z)
+	    THEN
+		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+		RETURN QUERY SELECT 422, 'validation_error', NULL::int;
+		RETURN;
+	END IF;
+	INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain, n,
+	    round, worker, mx, tls)
+	    SELECT mid, t, (l.q).inbox_id, dom, coalesce(max(z.n), 0) + 1,
+	    (l.q).round, (l.q).worker, left(attempt_1.mx, 255),
+	    left(attempt_1.tls, 100) FROM d.attempt z WHERE z.message_id = mid
+	    AND z.tenant_id = t AND z.domain = dom RETURNING y.n INTO c;
+	RETURN QUERY SELECT 200, NULL::text, c;
+END $$;
+
+-- Ends the lease: what was marked and not answered goes back (before the dot)
+-- or becomes uncertain (after it); a queue row without due rows goes.
+CREATE FUNCTION d.lease_end(t bigint, mid uuid, dom text, due timestamptz,
+	counts boolean, result text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	again boolean;
+	open_rows int;
+	over boolean;
+BEGIN
+	UPDATE d.delivery v SET status = CASE v.status WHEN 1 THEN 0
+	    ELSE CASE WHEN x.may_duplicate AND v.attempts = 0 THEN 4 ELSE 6 END
+	    END, attempts = v.attempts + (v.status = 2)::int,
+	    next_attempt_at = due
+	    FROM d.inbox x WHERE x.tenant_id = v.tenant_id
+	    AND x.inbox_id = v.inbox_id AND v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (1, 2);
+	UPDATE d.attempt a SET ended_at = clock_timestamp(),
+	    result = left(lease_end.result, 300)
+	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
+	    AND a.ended_at IS NULL;
+	SELECT due >= q.give_up_at INTO over FROM d.send_q q
+	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom;
+	IF over THEN
+		UPDATE d.delivery v SET status = 5, next_attempt_at = NULL,
+		    reply = coalesce(v.reply, 'given up')
+		    WHERE v.message_id = mid AND v.tenant_id = t
+		    AND v.domain = dom AND v.status IN (0, 4);
+	END IF;
+	SELECT count(*) INTO open_rows FROM d.delivery v WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4);
+	again := open_rows > 0;
+	IF again THEN
+		UPDATE d.send_q q SET lease = NULL, lease_until = NULL,
+		    worker = NULL, due_at = due, vt = greatest(q.vt,
+		    extract(epoch FROM due)), attempts = q.attempts + counts::int
+		    WHERE q.message_id = mid AND q.tenant_id = t
+		    AND q.domain = dom;
+	ELSE
+		DELETE FROM d.send_q q WHERE q.message_id = mid
+		    AND q.tenant_id = t AND q.domain = dom;
+	END IF;
+	RETURN again;
+END $$;
+
+-- Sets the state that the recipients' rows add up to; the caller holds it.
+CREATE FUNCTION d.state_derive(t bigint, mid uuid, why text) RETURNS smallint
+	LANGUAGE plpgsql AS $$
+DECLARE
+	st smallint := d.derived(mid, t);
+BEGIN
+	UPDATE d.state y SET state = st, detail = left(why, 300)
+	    WHERE y.message_id = mid AND y.tenant_id = t AND y.state <> st;
+	RETURN st;
+END $$;
+
+-- Takes a released message back: held in the next round while nothing of it
+-- may have left; else the rest is canceled. The caller holds the state row.
+CREATE FUNCTION d.pull_back(t bigint, mid uuid, why text, to_state smallint,
+	broken boolean) RETURNS smallint LANGUAGE plpgsql AS $$
+DECLARE
+	st smallint;
+BEGIN
+	PERFORM 1 FROM d.send_q q WHERE q.message_id = mid AND q.tenant_id = t
+	    ORDER BY q.domain FOR UPDATE;
+	DELETE FROM d.send_q q WHERE q.message_id = mid AND q.tenant_id = t;
+	UPDATE d.attempt a SET ended_at = clock_timestamp(),
+	    result = left(why, 300) WHERE a.message_id = mid
+	    AND a.tenant_id = t AND a.ended_at IS NULL;
+	-- A dot that left for another domain of it stays unanswered.
+	UPDATE d.delivery v SET status = 6, attempts = v.attempts + 1
+	    WHERE v.message_id = mid AND v.tenant_id = t AND v.status = 2;
+	SELECT y.state INTO st FROM d.state y WHERE y.message_id = mid
+	    AND y.tenant_id = t;
+	IF st <> 2 AND EXISTS (SELECT 1 FROM d.delivery v
+	    WHERE v.message_id = mid AND v.tenant_id = t
+	    AND v.status IN (3, 6)) THEN
+		UPDATE d.delivery v SET status = CASE WHEN to_state = 4 THEN 5
+		    ELSE 8 END, reply = CASE WHEN to_state = 4
+		    THEN coalesce(v.reply, 'expired') ELSE v.reply END
+		    WHERE v.message_id = mid AND v.tenant_id = t
+		    AND v.status IN (0, 1, 4);
+		st := d.state_derive(t, mid, why);
+		IF broken THEN
+			UPDATE d.state y SET integrity = left(why, 300)
+			    WHERE y.message_id = mid AND y.tenant_id = t;
+		END IF;
+		RETURN st;
+	END IF;
+	UPDATE d.delivery v SET status = CASE WHEN to_state = 4 THEN 8 ELSE 0 END
+	    WHERE v.message_id = mid AND v.tenant_id = t
+	    AND (v.status = 1 OR to_state = 4 AND v.status IN (0, 4));
+	UPDATE d.state y SET state = to_state,
+	    round = y.round + (to_state = 1)::int, detail = left(why, 300),
+	    integrity = CASE WHEN broken THEN left(why, 300) ELSE y.integrity END
+	    WHERE y.message_id = mid AND y.tenant_id = t;
+	RETURN to_state;
+END $$;
+
+-- The last gate: what commits here is what may leave.
+CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[])
+	RETURNS TABLE (status int, code text, go boolean, reason text)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+	r record;
+	x record;
+	n record;
+	c int;
+	now_at timestamptz;
+	paused boolean;
+	why text;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	-- The inbox first, as everywhere: mode, pause and suspension hold still.
+	SELECT z.* INTO x FROM d.inbox z JOIN d.send_q q
+	    ON q.tenant_id = z.tenant_id AND q.inbox_id = z.inbox_id
+	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom
+	    FOR SHARE OF z;
+	l := d.leased(t, mid, dom, lease, true);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict', false, CASE
+		    WHEN (l.q).lease IS NULL THEN 'lease'
+		    WHEN (l.s).state <> 7 THEN 'state'
+		    WHEN (l.s).version <> (l.q).version THEN 'version'
+		    ELSE 'round' END;
+		RETURN;
+	END IF;
+	SELECT z.paused_at, z.disabled_at INTO n FROM d.tenant z
+	    WHERE z.tenant_id = t;
+	SELECT g.paused_at IS NOT NULL INTO paused FROM d.global_pause g;
+	SELECT z.by_what, z.mode, z.expiry, m.not_after INTO r
+	    FROM d.release z JOIN d.message m ON m.message_id = mid
+	        AND m.tenant_id = t AND m.version = z.version
+	        AND m.digest = z.digest
+	    WHERE z.message_id = mid AND z.tenant_id = t
+	    AND z.version = (l.q).version AND z.round = (l.q).round
+	    AND z.digest = (l.q).digest;
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 409, 'state_conflict', false, 'round';
+		RETURN;
+	END IF;
+	now_at := clock_timestamp();
+	why := CASE
+	    WHEN r.not_after <> 0 AND r.not_after <= d.us(now_at)
+	        THEN 'not_after'
+	    WHEN r.expiry <= d.us(now_at) OR (l.q).stale_at <= now_at
+	        AND r.not_after = 0 THEN 'expired'
+	    WHEN r.by_what <> 'o' AND x.mode < r.mode THEN 'mode'
+	    WHEN x.suspended_at IS NOT NULL OR x.deleted_at IS NOT NULL
+	        OR n.disabled_at IS NOT NULL THEN 'suspended'
+	    WHEN x.paused_at IS NOT NULL OR n.paused_at IS NOT NULL OR paused
+	        THEN 'paused' END;
+	IF why = 'not_after' THEN
+		PERFORM d.pull_back(t, mid, why, 4::smallint, false);
+	ELSIF why IN ('expired', 'mode') THEN
+		PERFORM d.pull_back(t, mid, why, 1::smallint, false);
+	ELSIF why IN ('suspended', 'paused') THEN
+		UPDATE d.delivery v SET status = 4, next_attempt_at = now_at
+		    + interval '1 minute' WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+		PERFORM d.lease_end(t, mid, dom, now_at + interval '1 minute', false,
+		    why), d.state_derive(t, mid, why);
+	END IF;
+	IF why IS NOT NULL THEN
+		PERFORM d.note(t, 'worker:' || (l.q).worker, 'dot.refused', mid,
+		    json_build_object('reason', why, 'domain', dom)::text);
+		RETURN QUERY SELECT 200, NULL::text, false, why;
+		RETURN;
+	END IF;
+	UPDATE d.delivery v SET status = 7, reply = 'suppressed'
+	    WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
+	    AND v.status = 1 AND EXISTS (SELECT 1 FROM d.list_entry e
+	        WHERE e.entry IN (v.canon, '@' || v.domain)
+	        AND e.ended_at IS NULL AND (e.expires_at IS NULL
+	        OR e.expires_at > now_at) AND (e.tenant_id = 0
+	        OR e.tenant_id = t AND e.inbox_id IN (0, v.inbox_id)));
+	IF FOUND THEN
+		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+		IF NOT EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4))
+		    THEN
+			PERFORM d.lease_end(t, mid, dom, now_at, false, 'list'),
+			    d.state_derive(t, mid, 'list');
+		END IF;
+		PERFORM d.note(t, 'worker:' || (l.q).worker, 'dot.refused', mid,
+		    json_build_object('reason', 'list', 'domain', dom)::text);
+		RETURN QUERY SELECT 200, NULL::text, false, 'list';
+		RETURN;
+	END IF;
+	UPDATE d.delivery v SET status = 2 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1
+	    AND v.ix::int = ANY (dot_1.ix);
+	GET DIAGNOSTICS c = ROW_COUNT;
+	IF c = 0 OR c <> (SELECT count(DISTINCT z) FROM unnest(dot_1.ix) z) THEN
+		-- Not what was marked by attempt_1: nothing may leave for it.
+		UPDATE d.delivery v SET status = 4 WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 2;
+		RETURN QUERY SELECT 409, 'state_conflict', false, 'state';
+		RETURN;
+	END IF;
+	UPDATE d.attempt a SET dot_at = clock_timestamp()
+	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
+	    AND a.ended_at IS NULL;
+	RETURN QUERY SELECT 200, NULL::text, true, NULL::text;
+END $$;
+
+CREATE FUNCTION api.done_1(t bigint, mid uuid, dom text, lease uuid,
+	ix int[], result int[], reply_code int[], enhanced text[],
+	reply text[], retry_seconds int, mx_result text)
+	RETURNS TABLE (status int, code text, state smallint, more boolean)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+	due timestamptz := clock_timestamp() + least(greatest(coalesce(
+	    retry_seconds, 60), 1), 86400) * interval '1 second';
+	again boolean;
+	st smallint;
+	bad int;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	l := d.leased(t, mid, dom, lease, true);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict', (l.s).state,
+		    NULL::boolean;
+		RETURN;
+	END IF;
+	-- Before the dot only later or failed; after it anything.
+	SELECT count(*) INTO bad FROM unnest(done_1.ix, result) u(i, r)
+	    LEFT JOIN d.delivery v ON v.message_id = mid AND v.tenant_id = t
+	        AND v.domain = dom AND v.ix::int = u.i
+	    WHERE v.status IS NULL OR NOT (v.status = 2 AND u.r IN (3, 4, 5, 6)
+	        OR v.status = 1 AND u.r IN (4, 5)) OR u.r IS NULL;
+	IF bad > 0 OR cardinality(done_1.ix) <> (SELECT count(DISTINCT z)
+	    FROM unnest(done_1.ix) z) THEN
+		RETURN QUERY SELECT 422, 'validation_error', (l.s).state,
+		    NULL::boolean;
+		RETURN;
+	END IF;
+	UPDATE d.delivery v SET status = CASE WHEN u.r = 6 AND x.may_duplicate
+	    AND v.attempts = 0 THEN 4 ELSE u.r END, attempts = v.attempts + 1,
+	    reply_code = u.c, enhanced = left(u.e, 16), reply = left(u.p, 1024),
+	    next_attempt_at = CASE WHEN u.r = 4 THEN due END
+	    FROM unnest(done_1.ix, result, done_1.reply_code, done_1.enhanced,
+	        done_1.reply) u(i, r, c, e, p), d.inbox x
+	    WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
+	    AND v.ix::int = u.i AND x.tenant_id = v.tenant_id
+	    AND x.inbox_id = v.inbox_id;
+	again := d.lease_end(t, mid, dom, due, true, mx_result);
+	st := d.state_derive(t, mid, mx_result);
+	PERFORM d.note(t, 'worker:' || (l.q).worker, 'message.result', mid,
+	    json_build_object('domain', dom, 'ix', done_1.ix, 'result', result,
+	    'code', done_1.reply_code, 'state', st)::text);
+	RETURN QUERY SELECT 200, NULL::text, st, again;
+END $$;
+
+CREATE FUNCTION api.release_lease_1(t bigint, mid uuid, dom text, lease uuid,
+	retry_seconds int) RETURNS TABLE (status int, code text)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+BEGIN
+	l := d.leased(t, mid, dom, lease, true);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict';
+		RETURN;
+	END IF;
+	PERFORM d.lease_end(t, mid, dom, clock_timestamp() + least(greatest(
+	    coalesce(retry_seconds, 0), 0), 86400) * interval '1 second', false,
+	    'released'), d.state_derive(t, mid, 'released');
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
+CREATE FUNCTION api.integrity_1(t bigint, mid uuid, dom text, lease uuid,
+	why text) RETURNS TABLE (status int, code text)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	PERFORM 1 FROM d.inbox z JOIN d.send_q q ON q.tenant_id = z.tenant_id
+	    AND q.inbox_id = z.inbox_id WHERE q.message_id = mid
+	    AND q.tenant_id = t AND q.domain = dom
+	    AND q.lease = integrity_1.lease FOR NO KEY UPDATE OF z;
+	l := d.leased(t, mid, dom, lease, true);
+	IF NOT l.alive THEN
+		RETURN QUERY SELECT 409, 'state_conflict';
+		RETURN;
+	END IF;
+	UPDATE d.inbox x SET alarm = left('integrity: '
+	    || coalesce(integrity_1.why, 'unknown'), 300)
+	    WHERE x.tenant_id = t AND x.inbox_id = (l.q).inbox_id;
+	PERFORM d.pull_back(t, mid, coalesce(nullif(integrity_1.why, ''),
+	    'unknown'), 1::smallint, true);
+	PERFORM d.note(t, 'worker:' || (l.q).worker, 'message.integrity', mid,
+	    json_build_object('why', left(integrity_1.why, 300))::text);
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
+-- One message off the queue if its state row is free: true when done.
+CREATE FUNCTION d.sweep_one(t bigint, mid uuid, why text, to_state smallint)
+	RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM 1 FROM d.state y WHERE y.message_id = mid AND y.tenant_id = t
+	    AND y.state IN (2, 9, 7) FOR UPDATE SKIP LOCKED;
+	IF NOT FOUND OR EXISTS (SELECT 1 FROM d.send_q q
+	    WHERE q.message_id = mid AND q.tenant_id = t
+	    AND q.lease IS NOT NULL) THEN
+		RETURN false;
+	END IF;
+	PERFORM d.pull_back(t, mid, why, to_state, false),
+	    d.note(t, 'worker:sweep', 'message.' || why, mid, '{}');
+	RETURN true;
+END $$;
+
+CREATE FUNCTION api.sweep_1(lim int) RETURNS TABLE (status int, code text,
+	what text, n int, more boolean) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	g record;
+	c int;
+	k int;
+	most int := least(greatest(coalesce(lim, 100), 1), 1000);
+	now_at timestamptz := clock_timestamp();
+	na bigint;
+BEGIN
+	PERFORM set_config('postern.actor', 'worker:sweep', true);
+	-- Held too long: silence is no.
+	c := 0;
+	FOR g IN SELECT y.tenant_id, y.message_id FROM d.state y
+	    WHERE y.state = 1 AND y.hold_until <= now_at
+	    ORDER BY y.hold_until LIMIT most FOR UPDATE SKIP LOCKED LOOP
+		UPDATE d.state y SET state = 4, detail = NULL
+		    WHERE y.message_id = g.message_id
+		    AND y.tenant_id = g.tenant_id;
+		PERFORM d.note(g.tenant_id, 'worker:sweep', 'message.expired',
+		    g.message_id, '{}');
+		c := c + 1;
+	END LOOP;
+	RETURN QUERY SELECT 200, NULL::text, 'expired', c, c = most;
+	-- Released too long ago, or past its own end.
+	c := 0;
+	k := 0;
+	FOR g IN SELECT DISTINCT ON (q.message_id, q.tenant_id) q.tenant_id,
+	    q.message_id, q.version FROM d.send_q q WHERE q.lease IS NULL
+	    AND q.stale_at <= now_at ORDER BY q.message_id, q.tenant_id
+	    LIMIT most LOOP
+		PERFORM set_config('postern.msg', g.message_id::text, true);
+		SELECT m.not_after INTO na FROM d.message m
+		    WHERE m.message_id = g.message_id
+		    AND m.tenant_id = g.tenant_id AND m.version = g.version;
+		IF na <> 0 AND na <= d.us(now_at) THEN
+			k := k + d.sweep_one(g.tenant_id, g.message_id, 'expired',
+			    4::smallint)::int;
+		ELSE
+			c := c + d.sweep_one(g.tenant_id, g.message_id, 'aged',
+			    1::smallint)::int;
+		END IF;
+	END LOOP;
+	RETURN QUERY SELECT 200, NULL::text, 'expired', k, k = most
+	    UNION ALL SELECT 200, NULL::text, 'aged', c, c = most;
+	-- Released by a mode that is stricter now.
+	c := 0;
+	FOR g IN SELECT DISTINCT ON (q.message_id, q.tenant_id) q.tenant_id,
+	    q.message_id FROM d.send_q q JOIN d.inbox x
+	        ON x.tenant_id = q.tenant_id AND x.inbox_id = q.inbox_id
+	        AND x.mode < q.mode
+	    WHERE q.mode IS NOT NULL AND q.lease IS NULL
+	    ORDER BY q.message_id, q.tenant_id LIMIT most LOOP
+		c := c + d.sweep_one(g.tenant_id, g.message_id, 'tightened',
+		    1::smallint)::int;
+	END LOOP;
+	RETURN QUERY SELECT 200, NULL::text, 'tightened', c, c = most;
+	-- A worker is gone: before the dot it is due again, after it uncertain.
+	c := 0;
+	FOR g IN SELECT q.tenant_id, q.message_id, q.domain, q.worker, q.lease
+	    FROM d.send_q q WHERE q.lease IS NOT NULL
+	    AND q.lease_until <= now_at ORDER BY q.lease_until LIMIT most LOOP
+		PERFORM 1 FROM d.state y WHERE y.message_id = g.message_id
+		    AND y.tenant_id = g.tenant_id FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN NOT FOUND;
+		PERFORM 1 FROM d.send_q q WHERE q.message_id = g.message_id
+		    AND q.tenant_id = g.tenant_id AND q.domain = g.domain
+		    AND q.lease = g.lease AND q.lease_until <= clock_timestamp()
+		    FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN NOT FOUND;
+		PERFORM d.lease_end(g.tenant_id, g.message_id, g.domain, now_at
+		    + interval '1 minute', true, 'lease lost'),
+		    d.state_derive(g.tenant_id, g.message_id, 'lease lost'),
+		    d.note(g.tenant_id, 'worker:sweep', 'message.recovered',
+		    g.message_id, json_build_object('worker', g.worker, 'domain',
+		    g.domain)::text);
+		c := c + 1;
+	END LOOP;
+	RETURN QUERY SELECT 200, NULL::text, 'recovered', c, c = most;
+END $$;
+
+CREATE FUNCTION api.queue_stats_1() RETURNS TABLE (status int, code text,
+	due int, leased int, deferred int, uncertain int, held int,
+	oldest_due timestamptz, oldest_held timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT 200, NULL::text,
+	    (SELECT count(*)::int FROM (SELECT 1 FROM d.send_q q
+	        WHERE q.lease IS NULL AND q.due_at <= clock_timestamp()
+	        LIMIT 100000) z),
+	    (SELECT count(*)::int FROM d.send_q q WHERE q.lease IS NOT NULL),
+	    (SELECT count(*)::int FROM (SELECT 1 FROM d.state s
+	        WHERE s.state = 9 LIMIT 100000) z),
+	    (SELECT count(*)::int FROM (SELECT 1 FROM d.state s
+	        WHERE s.state = 11 LIMIT 100000) z),
+	    (SELECT count(*)::int FROM (SELECT 1 FROM d.state s
+	        WHERE s.state = 1 LIMIT 1000000) z),
+	    (SELECT min(q.due_at) FROM d.send_q q WHERE q.lease IS NULL
+	        AND q.due_at <= clock_timestamp()),
+	    (SELECT s.changed_at FROM d.state s WHERE s.state = 1
+	        ORDER BY s.hold_until LIMIT 1);
+END $$;
+
+RESET ROLE;
+SET LOCAL ROLE p_relay;
+GRANT EXECUTE ON FUNCTION api.claim_due_1, api.fetch_1, api.fetch_body_1,
+	api.beat_1, api.attempt_1, api.dot_1, api.done_1, api.release_lease_1,
+	api.integrity_1, api.sweep_1, api.queue_stats_1 TO l_worker;
+SET LOCAL ROLE p_owner;
+REVOKE CREATE ON SCHEMA d, api FROM p_relay;

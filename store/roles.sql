@@ -1,0 +1,85 @@
+-- SPDX-License-Identifier: ISC
+--
+-- roles.sql - the part of the schema that needs a superuser. Run once by psql
+-- in the new database, and again after an upgrade: it changes nothing twice.
+--
+-- p_* own functions or tables and cannot sign in; l_* sign in and own nothing.
+-- A login role can read no table: it may execute what api.* grants it.
+-- No login role may carry settings (ALTER ROLE ... SET): programs check that.
+
+DO $$
+DECLARE r text;
+BEGIN
+	IF current_setting('server_version_num')::int < 150014 THEN
+		RAISE EXCEPTION 'PostgreSQL 15.14 or newer is needed';
+	END IF;
+	FOREACH r IN ARRAY ARRAY['p_owner', 'p_submit', 'p_read', 'p_review',
+	    'p_relay', 'p_policy', 'p_ctl', 'p_seal'] LOOP
+		IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r) THEN
+			EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', r);
+		END IF;
+	END LOOP;
+	FOREACH r IN ARRAY ARRAY['l_gateway', 'l_review', 'l_worker', 'l_ctl',
+	    'l_seal', 'l_migrate'] LOOP
+		IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r) THEN
+			EXECUTE format('CREATE ROLE %I LOGIN NOINHERIT', r);
+		END IF;
+	END LOOP;
+	EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC',
+	    current_database());
+	EXECUTE format('GRANT CONNECT ON DATABASE %I TO l_gateway, l_review, '
+	    'l_worker, l_ctl, l_seal, l_migrate', current_database());
+END $$;
+
+-- Only the migrator may become an owner.
+GRANT p_owner, p_submit, p_read, p_review, p_relay, p_policy, p_ctl, p_seal
+	TO l_migrate;
+
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+REVOKE USAGE ON LANGUAGE plpgsql, sql FROM PUBLIC;
+GRANT USAGE ON LANGUAGE plpgsql, sql TO p_owner, p_submit, p_read, p_review,
+	p_relay, p_policy, p_ctl, p_seal;
+
+-- What every session could otherwise use against its neighbours.
+REVOKE EXECUTE ON FUNCTION pg_terminate_backend(int, bigint),
+	pg_cancel_backend(int) FROM PUBLIC;
+REVOKE SELECT ON pg_stat_activity, pg_stats, pg_stats_ext, pg_stats_ext_exprs,
+	pg_locks FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION pg_stat_get_activity(int) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC;
+DO $$
+DECLARE f regprocedure;
+BEGIN
+	FOR f IN SELECT p.oid::regprocedure FROM pg_proc p
+	    WHERE p.pronamespace = 'pg_catalog'::regnamespace
+	    AND (p.proname LIKE 'pg\_advisory\_%'
+	    OR p.proname LIKE 'pg\_try\_advisory\_%'
+	    OR p.proname IN ('lo_create', 'lo_creat', 'lo_from_bytea', 'lo_open',
+	    'loread', 'lowrite', 'lo_get', 'lo_put', 'lo_unlink', 'lo_truncate',
+	    'lo_truncate64', 'lo_lseek', 'lo_lseek64', 'lo_tell', 'lo_tell64',
+	    'lo_close', 'pg_stat_get_backend_activity',
+	    'query_to_xml', 'table_to_xml', 'database_to_xml')) LOOP
+		EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+	END LOOP;
+END $$;
+GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint),
+	pg_try_advisory_lock(bigint), pg_advisory_lock(bigint),
+	pg_advisory_unlock(bigint) TO l_migrate, p_owner;
+
+-- Identity lives in settings that exist only inside one function call; a
+-- function may carry `SET postern.x` only when its owner may set it.
+GRANT SET ON PARAMETER "postern.boxes", "postern.tenants", "postern.msg",
+	"postern.actor" TO p_owner, p_submit, p_read, p_review, p_relay, p_policy,
+	p_ctl, p_seal;
+
+CREATE SCHEMA IF NOT EXISTS d AUTHORIZATION p_owner;
+CREATE SCHEMA IF NOT EXISTS api AUTHORIZATION p_owner;
+GRANT USAGE ON SCHEMA d TO p_submit, p_read, p_review, p_relay, p_policy,
+	p_ctl, p_seal;
+GRANT USAGE ON SCHEMA api TO p_submit, p_read, p_review, p_relay, p_policy,
+	p_ctl, p_seal, l_gateway, l_review, l_worker, l_ctl, l_seal, l_migrate;
+-- p_* may create functions only while a migration runs: it grants and revokes.
+
+ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES FOR ROLE p_owner, p_submit, p_read, p_review, p_relay,
+	p_policy, p_ctl, p_seal REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
