@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 #include "base/xalloc.h"
 #include "net/ledger.h"
 #include "smtpd/reply.h"
@@ -258,9 +259,11 @@ fail(struct smtpd_session *s, enum err_code code)
 	log_warn("smtpd.auth", KV("session", s->id), KV("peer", s->peer.text),
 	    KV("code", error_get(code)->code));
 	if (code != E_UNKNOWN_API_KEY && code != E_KEY_SCOPE) {
+		metrics_inc(M_AUTH, "error", NULL);
 		tell_failure(s);
 		return;
 	}
+	metrics_inc(M_AUTH, "failed", NULL);
 	s->auth_failures++;
 	if (s->smtpd->ledger != NULL)
 		blame = net_ledger_blame(s->smtpd->ledger, &s->peer, now);

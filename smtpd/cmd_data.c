@@ -37,6 +37,7 @@ static void refuse_bytes(struct smtpd_session *s);
 static void end_data(struct smtpd_session *s);
 static void on_room(void *arg);
 static void on_outcome(void *arg, const struct submit_outcome *out);
+static const char *outcome_name(const struct submit_outcome *out);
 static void tell_stored(
     struct smtpd_session *s, const struct submit_outcome *out);
 static void tell_refused(
@@ -174,6 +175,7 @@ end_data(struct smtpd_session *s)
 		session_reset(s);
 		return;
 	}
+	tx->ended_ms = clock_mono_ms();
 	session_wait(s, "store", NULL, NULL);
 	submit_finish(tx->submit);
 }
@@ -216,6 +218,9 @@ on_outcome(void *arg, const struct submit_outcome *out)
 	struct smtpd_session *s = arg;
 
 	s->tx->submit = NULL;
+	metrics_inc(M_SUBMISSIONS, "smtp", outcome_name(out));
+	metrics_observe(M_SUBMIT_SECONDS,
+	    (int64_t)(clock_mono_ms() - s->tx->ended_ms) * 1000);
 	session_answered(s);
 	if (out->code == E_NONE)
 		tell_stored(s, out);
@@ -225,6 +230,18 @@ on_outcome(void *arg, const struct submit_outcome *out)
 		tell_refused(s, out);
 	session_reset(s);
 	session_resume(s);
+}
+
+static const char *
+outcome_name(const struct submit_outcome *out)
+{
+	if (out->code == E_STORE_UNAVAILABLE || out->code == E_INTERNAL_ERROR)
+		return "lost";
+	if (out->code != E_NONE)
+		return "refused";
+	if (out->replay || out->already_held)
+		return "replay";
+	return out->state == STATE_HELD ? "held" : "accepted";
 }
 
 static void
@@ -238,9 +255,13 @@ tell_stored(struct smtpd_session *s, const struct submit_outcome *out)
 	    KV("tenant", s->cred->tenant), KV("inbox", s->cred->address),
 	    KV("message", id), KV("size", out->size),
 	    KV("ms", clock_mono_ms() - s->tx->began_ms));
-	reply_line(s, "250 2.6.0 id=%s %s", id,
-	    out->state == STATE_APPROVED ? "accepted for delivery"
-					 : "held for approval");
+	if (out->state == STATE_HELD)
+		reply_line(s, "250 2.6.0 id=%s held for approval", id);
+	else if (!out->replay || out->state == STATE_APPROVED)
+		reply_line(s, "250 2.6.0 id=%s accepted for delivery", id);
+	else
+		reply_line(s, "250 2.6.0 id=%s was received before (%s)", id,
+		    policy_state_name(out->state));
 }
 
 static void

@@ -59,7 +59,7 @@ struct smtpd_tx {
 	struct submit *submit; /* the message on its way */
 	bool swallow; /* it is refused: read on to its end */
 	char *asked; /* the recipient being checked */
-	uint64_t began_ms; /* of DATA */
+	uint64_t began_ms, ended_ms; /* of DATA */
 };
 
 TAILQ_HEAD(smtpd_sessions, smtpd_session);

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 #include "base/uuid.h"
 #include "base/xalloc.h"
 #include "net/ledger.h"
@@ -61,6 +62,7 @@ smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
 	struct smtpd_session *s;
 	int place = -1;
 
+	metrics_inc(M_ACCEPTS, NULL, NULL);
 	if (smtpd->drained != NULL || smtpd->count >= smtpd->set.sessions_max ||
 	    (smtpd->ledger != NULL &&
 		!net_ledger_enter(smtpd->ledger, smtpd->worker, peer,
@@ -79,6 +81,7 @@ smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
 	s->state = ST_CONNECTED;
 	TAILQ_INSERT_TAIL(&smtpd->sessions, s, entry);
 	smtpd->count++;
+	metrics_inc(M_SESSIONS, "smtp", "0");
 	begin(s, fd, implicit);
 }
 
@@ -355,6 +358,8 @@ on_handshake(struct smtpd_session *s)
 	bool upgraded = s->upgrading;
 
 	s->secure = true;
+	metrics_add(M_SESSIONS, -1, "smtp", "0");
+	metrics_inc(M_SESSIONS, "smtp", "1");
 	s->upgrading = false;
 	s->waiting = NULL;
 	log_info("smtpd.tls", KV("session", s->id),
@@ -430,6 +435,7 @@ reap(void *arg)
 	auth_forget(s);
 	TAILQ_REMOVE(&smtpd->sessions, s, entry);
 	smtpd->count--;
+	metrics_add(M_SESSIONS, -1, "smtp", s->secure ? "1" : "0");
 	free(s);
 	if (smtpd->count == 0 && smtpd->drained != NULL)
 		loop_defer(smtpd->loop, smtpd->drained, smtpd->drained_arg);

@@ -32,10 +32,12 @@ from .process import Process, free_port, run_user
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_migrate")
-REDIS_RULES = {
-    "gw": "~rl* &ev:* &revoke &wake +fcall +subscribe +publish +ping",
-    "admin": "&wake &ev:* &revoke +subscribe +publish +ping",
-    "worker": "&wake &ev:* +subscribe +publish +ping",
+REDIS_RULES = {  # decision D20
+    "gw": "~rl* &ev:* &revoke &wake -@all +fcall +get +set +time +ping +auth "
+          "+subscribe +psubscribe +publish",
+    "admin": "&wake &ev:* &revoke -@all +ping +auth +subscribe +psubscribe "
+             "+publish",
+    "worker": "&wake &ev:* -@all +ping +auth +subscribe +psubscribe +publish",
     "ctl": "~* &* +@all",
 }
 
@@ -364,14 +366,14 @@ class Deployment:
     operator_password = "correct horse battery staple"
 
     def _output(self, salt, params, password):
-        p = dict(x.split("=") for x in params.split(","))
+        p = dict(x.split("=") for x in params.split()[1:])
         return nacl.pwhash.argon2id.kdf(
             32, password.encode(), bytes(salt), opslimit=int(p["t"]),
             memlimit=int(p["m"]) * 1024)
 
     def _first_operator(self):
         self.api("deployment_init_1", os.geteuid(), self.deployment)
-        salt, params = os.urandom(16), "m=19456,t=2"
+        salt, params = os.urandom(16), "argon2id m=19456 t=2 p=1"
         output = self._output(salt, params, self.operator_password)
         self.api("setup_1", self.operator, salt, params,
                  hashlib.sha256(output).digest())
@@ -411,6 +413,7 @@ class Deployment:
         row = self.api("inbox_create_1", self.session, os.geteuid(), tenant,
                        address, "default", "", hashlib.sha256(code).digest())
         box = Inbox(address=address, tenant_id=tenant, claim=code,
+                    claim_text="claim_" + seals.base32(code),
                     inbox_id=row["inbox_id"])
         return self.claim(box) if claim else box
 
