@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "base/conf.h"
 #include "base/daemon.h"
 #include "base/log.h"
@@ -45,16 +46,22 @@ struct worker {
 	struct loop *loop;
 	struct store *store;
 	struct smtpd *smtpd;
-	struct net_tls *tls_smtp, *tls_smtps;
+	struct api *api;
+	struct net_tls *tls_smtp, *tls_smtps, *tls_api;
 	struct net_cidrs proxy_from;
 	struct door_in *in;
 	size_t in_n;
 	struct loop_timer *tell, *hurry;
-	bool draining, sessions_gone;
+	bool draining;
+	unsigned doors_open; /* of the doors that are draining */
 };
 
 static bool start(struct worker *w, struct err *err);
 static bool start_tls(struct worker *w, struct err *err);
+static bool make_tls(
+    struct worker *w, struct net_tls **tls, const char *name, struct err *err);
+static bool reload_tls(struct worker *w, struct err *err);
+static void api_from(struct worker *w, struct api_setup *setup);
 static void open_doors(struct worker *w);
 static void settings_from(struct smtpd_settings *set, const struct conf *conf);
 static void on_accept(
@@ -66,7 +73,7 @@ static void enter(
 static void on_tell(void *arg);
 static void on_reload(void *arg);
 static void on_stop(void *arg);
-static void on_sessions_gone(void *arg);
+static void on_door_empty(void *arg);
 static void on_hurry(void *arg);
 static void stop(struct worker *w);
 
@@ -103,6 +110,7 @@ start(struct worker *w, struct err *err)
 	const struct worker_setup *setup = w->setup;
 	const struct conf *conf = setup->daemon->conf;
 	struct smtpd_settings set;
+	struct api_setup api;
 	size_t i;
 
 	for (i = 0; i < conf->smtp_proxy_from.n; i++)
@@ -117,6 +125,8 @@ start(struct worker *w, struct err *err)
 	settings_from(&set, conf);
 	w->smtpd =
 	    smtpd_new(w->loop, w->store, setup->ledger, setup->number, &set);
+	api_from(w, &api);
+	w->api = api_new(w->loop, w->store, &api);
 	w->hurry = loop_timer_new(w->loop, on_hurry, w);
 	w->tell = loop_timer_new(w->loop, on_tell, w);
 	open_doors(w);
@@ -127,15 +137,34 @@ start(struct worker *w, struct err *err)
 static bool
 start_tls(struct worker *w, struct err *err)
 {
+	return make_tls(w, &w->tls_smtp, "smtp", err) &&
+	       make_tls(w, &w->tls_smtps, "smtps", err) &&
+	       make_tls(w, &w->tls_api, "api", err);
+}
+
+static bool
+make_tls(
+    struct worker *w, struct net_tls **tls, const char *name, struct err *err)
+{
 	const struct conf *conf = w->setup->daemon->conf;
 
-	w->tls_smtp = net_tls_server_new(conf->tls_cert_file,
-	    conf->tls_key_file, "smtp", w->setup->keys, err);
-	if (w->tls_smtp == NULL)
-		return false;
-	w->tls_smtps = net_tls_server_new(conf->tls_cert_file,
-	    conf->tls_key_file, "smtps", w->setup->keys, err);
-	return w->tls_smtps != NULL;
+	*tls = net_tls_server_new(
+	    conf->tls_cert_file, conf->tls_key_file, name, w->setup->keys, err);
+	return *tls != NULL;
+}
+
+static bool
+reload_tls(struct worker *w, struct err *err)
+{
+	struct net_tls *all[] = { w->tls_smtp, w->tls_smtps, w->tls_api };
+	const struct conf *conf = w->setup->daemon->conf;
+	size_t i;
+
+	for (i = 0; i < sizeof all / sizeof *all; i++)
+		if (!net_tls_server_reload(
+			all[i], conf->tls_cert_file, conf->tls_key_file, err))
+			return false;
+	return true;
 }
 
 static void
@@ -174,6 +203,20 @@ settings_from(struct smtpd_settings *set, const struct conf *conf)
 }
 
 static void
+api_from(struct worker *w, struct api_setup *setup)
+{
+	const struct conf *conf = w->setup->daemon->conf;
+
+	*setup = (struct api_setup){ .tls = w->tls_api,
+		.ledger = w->setup->ledger,
+		.worker = w->setup->number,
+		.json_max = (size_t)conf->api_json_max,
+		.size_max = (size_t)conf->smtp_size_max,
+		.rcpt_max = (size_t)conf->smtp_rcpt_max,
+		.connections_max = (unsigned)conf->api_connections_max };
+}
+
+static void
 on_accept(void *arg, evutil_socket_t fd, const struct net_peer *peer)
 {
 	struct door_in *in = arg;
@@ -206,7 +249,7 @@ enter(struct door_in *in, evutil_socket_t fd, const struct net_peer *peer)
 		smtpd_accept(w->smtpd, fd, peer, w->tls_smtps, true);
 		break;
 	case DOOR_API:
-		evutil_closesocket(fd);
+		api_accept(w->api, fd, peer);
 		break;
 	}
 }
@@ -220,7 +263,7 @@ on_tell(void *arg)
 	told->store = store_ready(w->store);
 	told->limiter = store_limiter_up(w->store);
 	loop_timer_set(w->tell, TELL_MS);
-	if (w->draining && w->sessions_gone && store_pending(w->store) == 0)
+	if (w->draining && w->doors_open == 0 && store_pending(w->store) == 0)
 		loop_stop(w->loop);
 }
 
@@ -230,6 +273,7 @@ on_reload(void *arg)
 	struct worker *w = arg;
 	struct conf *old = daemon_reload(w->setup->daemon), *conf;
 	struct smtpd_settings set;
+	struct api_setup api;
 	struct err err = { 0 };
 
 	if (old == NULL)
@@ -238,10 +282,9 @@ on_reload(void *arg)
 	store_reconf(w->store, conf);
 	settings_from(&set, conf);
 	smtpd_configure(w->smtpd, &set);
-	if (!net_tls_server_reload(
-		w->tls_smtp, conf->tls_cert_file, conf->tls_key_file, &err) ||
-	    !net_tls_server_reload(
-		w->tls_smtps, conf->tls_cert_file, conf->tls_key_file, &err))
+	api_from(w, &api);
+	api_configure(w->api, &api);
+	if (!reload_tls(w, &err))
 		log_error("daemon.reload", KV("why", err.text));
 	conf_free(old);
 }
@@ -265,15 +308,17 @@ on_stop(void *arg)
 		return;
 	}
 	loop_timer_set(w->hurry, DRAIN_MS);
-	smtpd_drain(w->smtpd, on_sessions_gone, w);
+	w->doors_open = 2;
+	smtpd_drain(w->smtpd, on_door_empty, w);
+	api_drain(w->api, on_door_empty, w);
 }
 
 static void
-on_sessions_gone(void *arg)
+on_door_empty(void *arg)
 {
 	struct worker *w = arg;
 
-	w->sessions_gone = true;
+	w->doors_open--;
 	on_tell(w);
 }
 
@@ -295,9 +340,11 @@ stop(struct worker *w)
 		net_listener_free(w->in[i].listener);
 	free(w->in);
 	smtpd_free(w->smtpd);
+	api_free(w->api);
 	store_free(w->store);
 	net_tls_free(w->tls_smtp);
 	net_tls_free(w->tls_smtps);
+	net_tls_free(w->tls_api);
 	loop_timer_free(w->tell);
 	loop_timer_free(w->hurry);
 	sockets_close(w->setup->sockets);
