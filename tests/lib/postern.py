@@ -71,7 +71,9 @@ class Inbox:
 
 
 class Deployment:
-    def __init__(self, workers=1, extra=None, redis=True, keep=False):
+    def __init__(self, workers=1, extra=None, redis=True, keep=False,
+                 where=None):
+        """`where`: a folder on a real disk, if the disk matters."""
         self.user = run_user()
         self.workers = workers
         self.extra = extra or {}  # {"smtp": {"size_max": "1M"}}
@@ -83,7 +85,7 @@ class Deployment:
         self.closed = False
         self.dir = tempfile.mkdtemp(
             prefix="postern-test-%d-" % os.getpid(),
-            dir="/run" if os.geteuid() == 0 else None)
+            dir=where or ("/run" if os.geteuid() == 0 else None))
         os.chmod(self.dir, 0o711)
         self.hostname = "gate.postern.test"
         for name in ("smtp", "smtps", "api", "admin"):
