@@ -160,14 +160,15 @@ BEGIN
 		WHERE q.tenant_id = t AND q.inbox_id = i;
 END $$;
 
-CREATE FUNCTION d.event_add(mid uuid, t bigint, i bigint, kind text, who_kind
-	text, who text, st smallint, detail text) RETURNS void LANGUAGE plpgsql
-	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION d.event_add(mid uuid, t bigint, i bigint, kind text,
+	by_kind text, by_whom text, st smallint, why text) RETURNS void
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
 BEGIN
-		INSERT INTO d.event (message_id, tenant_id, inbox_id, n, type, actor, who,
-		    state, detail)
-		SELECT mid, t, i, coalesce(max(e.n), 1) + 1, kind, who_kind, who, st,
-		    detail FROM d.event e WHERE e.message_id = mid AND e.tenant_id = t;
+	INSERT INTO d.event (message_id, tenant_id, inbox_id, n, type, actor, who,
+	    state, detail)
+	SELECT mid, t, i, coalesce(max(e.n), 1) + 1, kind, by_kind, by_whom, st,
+	    why FROM d.event e WHERE e.message_id = mid AND e.tenant_id = t;
 END $$;
 
 -- Takes a message off the queue; false when a worker holds or takes a row.

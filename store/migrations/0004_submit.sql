@@ -465,7 +465,7 @@ BEGIN
 		    WHEN cardinality(r.rcpt) = 0
 		        OR length(r.kinds) <> cardinality(r.rcpt)
 		        OR r.kinds !~ '^[tcbo]*$' OR r.rcpts ~ '[\x01-\x09\x0b-\x1f\x7f]'
-		        OR NOT (SELECT bool_and(y ~ '^.{1,320}$' AND y ~ '.@[^@ ]+$')
+		        OR NOT (SELECT bool_and(octet_length(y) <= 320 AND y ~ '.@[^@ ]+$')
 		            FROM unnest(r.rcpt) y)
 		        OR cardinality(r.rcpt) > 1 AND r.rcpt <> (SELECT array_agg(
 		            DISTINCT y COLLATE "C" ORDER BY y COLLATE "C")

@@ -603,7 +603,7 @@ BEGIN
 		    NULL::timestamptz, NULL::boolean, NULL::timestamptz;
 		RETURN;
 	END IF;
-	IF g.state <> 1 THEN
+	IF g.state <> 1 AND why <> '' THEN
 		PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
 		    'message.viewed', mid, json_build_object('why',
 		    left(why, 500))::text);
@@ -694,6 +694,10 @@ BEGIN
 		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
 		RETURN;
 	END IF;
+	-- Opening what was decided leaves a trace.
+	INSERT INTO d.audit (tenant_id, actor, event, message_id)
+	    SELECT y.tenant_id, 'op:' || o.operator_id::text, 'message.opened',
+	    mid FROM d.state y WHERE y.message_id = mid AND y.state <> 1;
 END $$;
 
 CREATE FUNCTION api.review_body_1(s bytea, mid uuid, for_version smallint,
@@ -876,6 +880,32 @@ BEGIN
 	    WHERE c.message_id = mid ORDER BY c.at;
 END $$;
 
+-- What is paused in the scope, for the banner of every page.
+CREATE FUNCTION api.review_pauses_1(s bytea)
+	RETURNS TABLE (status int, code text, level text, tenant_slug text,
+	address text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::text,
+		    NULL::text;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, 'global'::text, NULL::text,
+	    NULL::text FROM d.global_pause g WHERE g.paused_at IS NOT NULL
+	    UNION ALL SELECT 200, NULL::text, 'tenant', n.slug, NULL
+	    FROM d.tenant n WHERE n.paused_at IS NOT NULL
+	    AND n.tenant_id = ANY (d.cur_tenants())
+	    UNION ALL (SELECT 200, NULL::text, 'inbox', n.slug, x.address
+	    FROM d.inbox x JOIN d.tenant n ON n.tenant_id = x.tenant_id
+	    WHERE x.paused_at IS NOT NULL ORDER BY x.address LIMIT 20);
+END $$;
+
 RESET ROLE;
 SET LOCAL ROLE p_review;
 GRANT EXECUTE ON FUNCTION api.operator_salt_1, api.setup_1,
@@ -884,7 +914,8 @@ GRANT EXECUTE ON FUNCTION api.operator_salt_1, api.setup_1,
 GRANT EXECUTE ON FUNCTION api.review_tenants_1, api.review_inboxes_1,
 	api.review_list_1, api.review_count_1, api.review_get_1,
 	api.review_keys_1, api.review_body_1, api.review_recipients_1,
-	api.review_events_1, api.review_attempts_1, api.review_decisions_1
+	api.review_events_1, api.review_attempts_1, api.review_decisions_1,
+	api.review_pauses_1
 	TO l_review;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_review;

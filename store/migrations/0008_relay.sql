@@ -266,6 +266,11 @@ CREATE FUNCTION d.state_derive(t bigint, mid uuid, why text) RETURNS smallint
 DECLARE
 	st smallint := d.derived(mid, t);
 BEGIN
+	-- While any of its queue rows is leased, it is being sent.
+	IF EXISTS (SELECT 1 FROM d.send_q q WHERE q.message_id = mid
+	    AND q.tenant_id = t AND q.lease IS NOT NULL) THEN
+		st := 7;
+	END IF;
 	UPDATE d.state y SET state = st, detail = left(why, 300)
 	    WHERE y.message_id = mid AND y.tenant_id = t AND y.state <> st;
 	RETURN st;
