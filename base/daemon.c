@@ -47,37 +47,40 @@ daemon_harden(void)
 		(void)close(fd);
 }
 
-/* What dpkg knows about libevent; "unknown" where there is no dpkg. */
-static void
-print_event_package(void)
+bool
+daemon_event_package(char *version, size_t size)
 {
-	char version[64] = "unknown";
 	FILE *in =
 	    popen("dpkg-query -W -f '${Version}' " EVENT_PACKAGE " 2>/dev/null",
 		"re");
-	bool is_old = false;
+	bool is_good;
+	char *ask;
 
-	if (in != NULL) {
-		if (fgets(version, sizeof(version), in) == NULL)
-			(void)strcpy(version, "unknown");
+	if (in == NULL || fgets(version, (int)size, in) == NULL)
+		(void)snprintf(version, size, "unknown");
+	if (in != NULL)
 		(void)pclose(in);
-	}
-	if (strcmp(version, "unknown") != 0) {
-		char *ask = xasprintf("dpkg --compare-versions '%s' ge '%s'",
-		    version, EVENT_WANTED);
-
-		is_old = strchr(version, '\'') != NULL || system(ask) != 0;
-		free(ask);
-	}
-	(void)printf("libevent %s (package %s%s)\n", event_get_version(),
-	    version, is_old ? ", vulnerable: install " EVENT_WANTED : "");
+	if (strcmp(version, "unknown") == 0)
+		return true;
+	if (strspn(version, "0123456789abcdefghijklmnopqrstuvwxyz.+~:-") !=
+	    strlen(version))
+		return false;
+	ask = xasprintf(
+	    "dpkg --compare-versions '%s' ge '%s'", version, EVENT_WANTED);
+	is_good = system(ask) == 0;
+	free(ask);
+	return is_good;
 }
 
 void
 daemon_print_version(const char *program)
 {
-	(void)printf("%s %s\n", program, PACKAGE_VERSION);
-	print_event_package();
+	char package[64];
+	bool is_good = daemon_event_package(package, sizeof(package));
+
+	(void)printf("%s %s\nlibevent %s (package %s%s)\n", program,
+	    PACKAGE_VERSION, event_get_version(), package,
+	    is_good ? "" : ", vulnerable: install " EVENT_WANTED);
 	(void)printf("%s\n", OpenSSL_version(OPENSSL_VERSION));
 }
 

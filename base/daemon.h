@@ -9,6 +9,7 @@
 #define BASE_DAEMON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/conf.h"
 #include "base/err.h"
@@ -56,6 +57,11 @@ void daemon_stopping(const char *why);
 
 /* Core dumps off for this process; also for programs without the above. */
 void daemon_harden(void);
+/*
+ * The version of libevent's package as dpkg knows it ("unknown" where there
+ * is no dpkg); false when it is one with published holes.
+ */
+bool daemon_event_package(char *version, size_t size);
 /* The version and the libraries that matter, as --version prints it. */
 void daemon_print_version(const char *program);
 

@@ -182,8 +182,15 @@ ctl_operator_create(struct ctl *ctl, const struct ctl_args *args)
 			MANAGE_ARG_TEXT(SEAL_PASSWORD_PARAMS),
 			MANAGE_ARG_BYTES(verifier, 32), MANAGE_ARG_END };
 
-		return ctl_call_print(ctl, "setup_1", first,
-		    "made the first operator; now: posternctl login NAME");
+		if (ctl_call_print(ctl, "setup_1", first,
+			"made the first operator; now: posternctl login "
+			"NAME") == 0)
+			return 0;
+		return ctl_last_status() != 409
+			   ? 1
+			   : ctl_fail(ctl,
+				 "there are operators already: sign in as one "
+				 "first: posternctl login NAME");
 	}
 	{
 		const struct manage_arg none = MANAGE_ARG_NULL;

@@ -201,8 +201,8 @@ ctl_migrate(struct ctl *ctl, const struct ctl_args *args)
 	return bind_deployment(ctl);
 }
 
-static redisContext *
-open_redis(struct ctl *ctl)
+struct redisContext *
+ctl_redis_open(const struct ctl *ctl)
 {
 	const char *user = conf_redis_user(ctl->conf, "posternctl");
 	redisContext *r = redisConnectUnix(ctl->conf->redis_socket);
@@ -238,7 +238,7 @@ open_redis(struct ctl *ctl)
 int
 ctl_redis_load(struct ctl *ctl, const struct ctl_args *args)
 {
-	redisContext *r = open_redis(ctl);
+	redisContext *r = ctl_redis_open(ctl);
 	redisReply *reply;
 	int rc = 0;
 

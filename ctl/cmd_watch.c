@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* queue, trace, maintain, doctor and ready: looking, and housekeeping. */
+/* queue, trace, maintain and ready: looking, and housekeeping. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/daemon.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "ctl/ctl.h"
@@ -82,39 +81,6 @@ ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 	if (weeks < 0)
 		return 2;
 	return ctl_call_print(ctl, "maintain_1", call, NULL);
-}
-
-int
-ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
-{
-	const struct manage_arg none[] = { MANAGE_ARG_END };
-	json_t *rows, *row;
-	size_t i;
-	int rc = 0;
-
-	(void)args;
-	if (!ctl->json)
-		daemon_print_version("posternctl");
-	rows = ctl_call(ctl, "doctor_1", none);
-	if (rows == NULL)
-		return 1;
-	if (ctl->json)
-		ctl_print(ctl, rows);
-	json_array_foreach(rows, i, row)
-	{
-		bool bad = strcmp(ctl_text(row, "level"), "ok") != 0 &&
-			   strcmp(ctl_text(row, "level"), "info") != 0;
-
-		rc |= bad;
-		if (ctl->json)
-			continue;
-		(void)printf("%-5s %s: %s\n", ctl_text(row, "level"),
-		    ctl_text(row, "finding"), ctl_text(row, "detail"));
-		if (*ctl_text(row, "fix") != '\0')
-			(void)printf("      fix: %s\n", ctl_text(row, "fix"));
-	}
-	json_decref(rows);
-	return rc;
 }
 
 int

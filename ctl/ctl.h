@@ -105,6 +105,9 @@ MUST_CHECK bool ctl_password(
     const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size);
 /* With --password-file: show the password again for a step-up. */
 MUST_CHECK bool ctl_step_up(struct ctl *ctl, const struct ctl_args *args);
+/* A blocking connection to Redis, signed in. NULL, reported. */
+struct redisContext;
+struct redisContext *ctl_redis_open(const struct ctl *ctl);
 /* Write a file of mode 0600 by rename. */
 MUST_CHECK bool ctl_write_private(
     const char *path, const char *text, struct err *err);

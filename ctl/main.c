@@ -199,8 +199,8 @@ main(int argc, char **argv)
 		if (code == 'w')
 			conf_show(ctl.conf, "posternctl", stdout);
 		else
-			(void)printf("posternctl: %s is usable\n",
-			    ctl.conf_path);
+			(void)printf(
+			    "posternctl: %s is usable\n", ctl.conf_path);
 		code = 0;
 	} else {
 		code = run_command(&ctl, argc - optind, argv + optind);

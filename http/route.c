@@ -28,7 +28,7 @@ static bool
 path_matches(const char *pattern, const char *path, size_t path_n)
 {
 	const char *pe = pattern + strlen(pattern), *e = path + path_n;
-	const char *ps, *s;
+	const char *ps = NULL, *s = NULL;
 	long pn, n;
 
 	for (;;) {

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * doctor: what the database finds, and what can be seen from this machine.
+ * Every finding that is not "ok" says what to do.
+ */
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/daemon.h"
+#include "ctl/ctl.h"
+
+static void
+add(json_t *all, const char *finding, const char *level, const char *detail,
+    const char *fix)
+{
+	json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "finding", finding,
+	    "level", level, "detail", detail, "fix", fix);
+
+	if (row != NULL)
+		(void)json_array_append_new(all, row);
+}
+
+static void
+look_at_libevent(json_t *all)
+{
+	char version[64];
+	bool is_good = daemon_event_package(version, sizeof(version));
+
+	add(all, "libevent", is_good ? "ok" : "error", version,
+	    "apt-get install libevent-2.1-7 (2.1.12-stable-8+deb12u1 or "
+	    "newer)");
+}
+
+/* Does the limiter's library answer? */
+static void
+look_at_redis(const struct ctl *ctl, json_t *all)
+{
+	const char *fix = "start Redis; posternctl redis load";
+	redisContext *r = ctl_redis_open(ctl);
+	redisReply *reply = NULL;
+
+	if (r != NULL)
+		reply = redisCommand(r, "FUNCTION LIST LIBRARYNAME postern");
+	if (reply == NULL)
+		add(all, "redis", "error", "Redis does not answer", fix);
+	else if (reply->type == REDIS_REPLY_ERROR)
+		add(all, "redis", "error", reply->str, fix);
+	else if (reply->elements == 0)
+		add(all, "redis", "error",
+		    "the limiter's functions are missing",
+		    "posternctl redis load");
+	else
+		add(all, "redis", "ok", "the limiter's functions are loaded",
+		    "");
+	freeReplyObject(reply);
+	if (r != NULL)
+		redisFree(r);
+}
+
+/* Key files that exist here must be unreadable for others. */
+static void
+look_at_keys(const struct ctl *ctl, json_t *all)
+{
+	const struct conf *c = ctl->conf;
+	const char *const paths[] = { c->keys_review_key_file,
+		c->keys_relay_key_file, c->keys_approve_key_file,
+		c->keys_policy_key_file, c->keys_seal_key_file };
+	char text[400];
+	struct stat st;
+	size_t i, open = 0;
+
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (stat(paths[i], &st) != 0 || !(st.st_mode & 077))
+			continue;
+		open++;
+		(void)snprintf(text, sizeof(text), "%s has mode %03o", paths[i],
+		    (unsigned)(st.st_mode & 0777));
+		add(all, "key files", st.st_mode & 07 ? "error" : "warning",
+		    text, "chmod 0600; one owner: the program that needs it");
+	}
+	if (open == 0)
+		add(all, "key files", "ok", "unreadable for others", "");
+}
+
+static void
+print_finding(const json_t *row)
+{
+	const char *level = ctl_text(row, "level");
+
+	(void)printf("%-8s%s: %s\n", level, ctl_text(row, "finding"),
+	    ctl_text(row, "detail"));
+	if (strcmp(level, "ok") != 0 && *ctl_text(row, "fix") != '\0')
+		(void)printf("        fix: %s\n", ctl_text(row, "fix"));
+}
+
+int
+ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
+{
+	const struct manage_arg none[] = { MANAGE_ARG_END };
+	json_t *all = json_array(), *rows, *row;
+	size_t i;
+	int rc = 0;
+
+	(void)args;
+	look_at_libevent(all);
+	look_at_keys(ctl, all);
+	look_at_redis(ctl, all);
+	rows = ctl_call(ctl, "doctor_1", none);
+	if (rows != NULL)
+		(void)json_array_extend(all, rows);
+	else
+		add(all, "database", "error", "it does not answer",
+		    "start PostgreSQL; posternctl migrate");
+	json_array_foreach(all, i, row)
+	{
+		if (strcmp(ctl_text(row, "level"), "ok") != 0 &&
+		    strcmp(ctl_text(row, "level"), "info") != 0)
+			rc = 1;
+		if (!ctl->json)
+			print_finding(row);
+	}
+	if (ctl->json)
+		ctl_print(ctl, all);
+	json_decref(rows);
+	json_decref(all);
+	return rc;
+}
