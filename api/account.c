@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: ISC */
+/* account.c - claiming, who am I, the inbox, its keys. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "base/xalloc.h"
+#include "http/error.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "policy/vocabulary.h"
+#include "store/message.h"
+
+static const char *
+mode_in_words(int mode)
+{
+	switch ((enum policy_mode)mode) {
+	case POLICY_MODE_READ_ONLY:
+		return "This inbox may not send.";
+	case POLICY_MODE_GATED_ALL:
+		return "Every outgoing and incoming mail waits for a person.";
+	case POLICY_MODE_GATED_SEND:
+		return "Every outgoing mail waits for a person.";
+	case POLICY_MODE_MONITORED:
+		return "Mail is sent at once; people see it afterwards.";
+	case POLICY_MODE_AUTONOMOUS:
+		return "Mail is sent at once, within limits.";
+	}
+	return "";
+}
+
+static const char *
+kind_name(char kind)
+{
+	return kind == 's' ? "session" : kind == 't' ? "test" : "live";
+}
+
+static const char *
+scope_name(char scope)
+{
+	return scope == 'f' ? "full" : scope == 'r' ? "read" : "send";
+}
+
+static json_t *
+key_id(int64_t key)
+{
+	return json_sprintf("%lld", (long long)key);
+}
+
+static json_t *
+inbox(const struct store_cred *cred)
+{
+	return json_pack(
+	    "{s:s, s:o, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:o, s:o}",
+	    "inbox_id", cred->address, "display_name",
+	    api_json_strn(cred->display_name, strlen(cred->display_name)),
+	    "tenant", cred->tenant_slug, "oversight_mode",
+	    policy_mode_name(cred->mode), "mode_in_words",
+	    mode_in_words(cred->mode), "paused", (int)cred->paused,
+	    "domain_verified", (int)cred->domain_verified, "test",
+	    (int)cred->test, "epoch", cred->inbox_epoch, "reset_at",
+	    api_json_time(cred->reset_at), "reset_by",
+	    api_json_text(cred->reset_by));
+}
+
+static json_t *
+permissions(const struct store_cred *cred)
+{
+	json_t *list = json_array();
+
+	if (cred->scope != 'r' && cred->mode != POLICY_MODE_READ_ONLY)
+		json_array_append_new(list, json_string("send"));
+	if (cred->scope != 'r')
+		json_array_append_new(list, json_string("cancel"));
+	if (cred->scope == 's') {
+		json_array_append_new(list, json_string("status_of_own"));
+	} else {
+		json_array_append_new(list, json_string("list"));
+		json_array_append_new(list, json_string("raw"));
+	}
+	if (cred->scope == 'f' && cred->kind != 's')
+		json_array_append_new(list, json_string("tighten_mode"));
+	return list;
+}
+
+static json_t *
+me(const struct store_cred *cred)
+{
+	json_t *doc = inbox(cred), *limits, *used;
+
+	limits = json_pack("{s:i, s:i, s:i, s:i, s:I, s:i, s:I}",
+	    "messages_hour", cred->lim_hour, "messages_day", cred->lim_day,
+	    "messages_month", cred->lim_month, "held", cred->lim_held,
+	    "bytes_open", (json_int_t)cred->lim_bytes, "recipients",
+	    cred->rcpt_max, "size", (json_int_t)cred->size_max);
+	used = json_pack("{s:i, s:i, s:i}", "messages_day", cred->used_day,
+	    "messages_month", cred->used_month, "held", cred->held);
+	json_object_set_new(doc, "principal",
+	    json_string(cred->kind == 's'   ? "session_key"
+			: cred->kind == 't' ? "test_key"
+					    : "inbox_key"));
+	json_object_set_new(doc, "key",
+	    json_pack("{s:o, s:s, s:s, s:o}", "key_id", key_id(cred->key),
+		"kind", kind_name(cred->kind), "scope", scope_name(cred->scope),
+		"expires_at", api_json_time(cred->key_expires)));
+	json_object_set_new(doc, "permissions", permissions(cred));
+	json_object_set_new(doc, "limits", limits);
+	json_object_set_new(doc, "used", used);
+	return doc;
+}
+
+/* Windows are told when the limiter answers; without it the rest is. */
+static void
+on_limits(
+    void *arg, enum err_code code, const struct store_limit *l, size_t count)
+{
+	struct http_request *req = api_call_end(arg);
+	json_t *doc = me(api_cred(req)), *list = json_array();
+	size_t i;
+
+	for (i = 0; code == E_NONE && i < count; i++)
+		json_array_append_new(
+		    list, json_pack("{s:s, s:I, s:I, s:I, s:I}", "name",
+			      l[i].name, "seconds", (json_int_t)l[i].seconds,
+			      "limit", (json_int_t)l[i].limit, "remaining",
+			      (json_int_t)l[i].left, "reset",
+			      (json_int_t)l[i].reset));
+	json_object_set_new(doc, "windows", list);
+	http_reply_json(req, 200, doc);
+}
+
+void
+api_op_auth_me(struct http_request *req)
+{
+	struct api_call *call = api_call_new(req);
+
+	call->op = store_limits(api_cred(req), on_limits, call);
+}
+
+void
+api_op_inboxes_list(struct http_request *req)
+{
+	http_reply_json(req, 200,
+	    json_pack("{s:i, s:i, s:n, s:[o]}", "count", 1, "limit",
+		API_LIMIT_MAX, "next_page_token", "inboxes",
+		inbox(api_cred(req))));
+}
+
+void
+api_op_inboxes_get(struct http_request *req)
+{
+	http_reply_json(req, 200, inbox(api_cred(req)));
+}
+
+static void
+on_lowered(void *arg, enum err_code code, int mode)
+{
+	struct http_request *req = api_call_end(arg);
+	struct store_cred now;
+
+	if (code == E_STATE_CONFLICT || code == E_MISSING_PERMISSION) {
+		http_fail(req, E_MISSING_PERMISSION,
+		    "a key makes the mode stricter, at most to gated_all; "
+		    "an operator can do more");
+		return;
+	}
+	if (code != E_NONE) {
+		api_refuse(req, code);
+		return;
+	}
+	now = *api_cred(req);
+	now.mode = mode;
+	http_reply_json(req, 200, inbox(&now));
+	secret_wipe(&now.proof);
+	secret_wipe(&now.idem);
+}
+
+void
+api_op_inboxes_patch(struct http_request *req)
+{
+	static const char *const names[] = { "oversight_mode", NULL };
+	struct api_fault fault = { 0 };
+	enum policy_mode mode = POLICY_MODE_READ_ONLY;
+	struct api_call *call;
+	const char *body;
+	struct str name;
+	json_t *root;
+	size_t n;
+
+	body = http_request_body(req, &n);
+	root = api_json_object(body, n, &fault);
+	if (root != NULL) {
+		api_json_known(root, names, &fault);
+		name = api_json_str(root, "oversight_mode", 20, &fault);
+		if (!policy_mode_find(name.p, &mode) ||
+		    mode == POLICY_MODE_READ_ONLY)
+			api_fault_set(&fault, E_VALIDATION_ERROR,
+			    "oversight_mode",
+			    "must be gated_all, gated_send or monitored");
+	}
+	json_decref(root);
+	if (fault.code != E_NONE) {
+		api_fault_reply(req, &fault);
+		return;
+	}
+	call = api_call_new(req);
+	call->op = store_mode_lower(api_cred(req), mode, on_lowered, call);
+}
+
+static void
+on_keys(void *arg, enum err_code code, const struct store_key *k, size_t count)
+{
+	struct http_request *req = api_call_end(arg);
+	json_t *list;
+	size_t i;
+
+	if (code != E_NONE) {
+		api_refuse(req, code);
+		return;
+	}
+	list = json_array();
+	for (i = 0; i < count; i++)
+		json_array_append_new(list,
+		    json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}",
+			"key_id", key_id(k[i].key), "kind",
+			kind_name(k[i].kind), "scope", scope_name(k[i].scope),
+			"label", api_json_text(k[i].label), "created_at",
+			api_json_time(k[i].created_at), "expires_at",
+			api_json_time(k[i].expires_at), "revoked_at",
+			api_json_time(k[i].revoked_at), "last_used",
+			api_json_time(k[i].last_used)));
+	http_reply_json(req, 200,
+	    json_pack("{s:I, s:o}", "count", (json_int_t)count, "keys", list));
+}
+
+void
+api_op_keys_list(struct http_request *req)
+{
+	struct api_call *call = api_call_new(req);
+
+	call->op = store_keys(api_cred(req), on_keys, call);
+}
+
+static void
+on_revoked(void *arg, enum err_code code, int state)
+{
+	struct http_request *req = api_call_end(arg);
+
+	(void)state;
+	if (code != E_NONE)
+		api_refuse(req, code);
+	else
+		http_reply_json(req, 200,
+		    json_pack("{s:s, s:b}", "key_id",
+			http_request_param(req, "key_id"), "revoked", 1));
+}
+
+void
+api_op_keys_revoke(struct http_request *req)
+{
+	struct api_call *call;
+	unsigned long long key;
+
+	if (!str_to_u64(
+		str_of(http_request_param(req, "key_id")), INT64_MAX, &key)) {
+		http_fail(req, E_NOT_FOUND, "this is not the id of a key");
+		return;
+	}
+	call = api_call_new(req);
+	call->op =
+	    store_key_revoke(api_cred(req), (int64_t)key, on_revoked, call);
+}
+
+/* A claim under way. */
+struct claim {
+	struct http_request *req;
+	struct store_claim *op;
+};
+
+static void
+on_claim_cancel(void *arg)
+{
+	struct claim *c = arg;
+
+	store_claim_cancel(c->op);
+	free(c);
+}
+
+static void
+on_claimed(void *arg, enum err_code code, const struct store_claimed *result)
+{
+	struct claim *c = arg;
+	struct http_request *req = c->req;
+
+	http_request_on_cancel(req, NULL, NULL);
+	free(c);
+	if (code == E_CLAIM_INVALID)
+		http_fail(req, code, "the claim code does not work");
+	else if (code != E_NONE)
+		api_refuse(req, code);
+	else
+		http_reply_json(req, 201,
+		    json_pack("{s:s, s:s, s:s, s:i}", "inbox_id", result->inbox,
+			"key", result->key, "smtp_key", result->smtp_key,
+			"epoch", result->epoch));
+}
+
+void
+api_op_claim(struct http_request *req)
+{
+	static const char *const names[] = { "code", NULL };
+	struct api_fault fault = { 0 };
+	struct str code = { "", 0 };
+	struct claim *c;
+	const char *body;
+	json_t *root;
+	size_t n;
+
+	body = http_request_body(req, &n);
+	root = api_json_object(body, n, &fault);
+	if (root != NULL) {
+		api_json_known(root, names, &fault);
+		code = api_json_str(root, "code", 64, &fault);
+		if (code.n == 0)
+			api_fault_set(&fault, E_VALIDATION_ERROR, "code",
+			    "the claim code is missing");
+	}
+	if (fault.code != E_NONE) {
+		api_fault_reply(req, &fault);
+	} else {
+		c = xcalloc(1, sizeof(*c));
+		c->req = req;
+		http_request_on_cancel(req, on_claim_cancel, c);
+		c->op = store_claim(api_of(req)->store, code, on_claimed, c);
+	}
+	json_decref(root);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * api.c - the server of the agents' REST interface: who may call what.
+ *
+ * The route table is made from openapi.json. A key is checked by the database
+ * before a body is read; {inbox_id} must be the key's own inbox, and is
+ * compared here, once for all routes.
+ */
+#include "api/api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "base/xalloc.h"
+#include "http/error.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "mail/address.h"
+#include "store/credential.h"
+#include "store/message.h"
+
+#define API_ROUTE_TABLE
+#include "api/internal.h"
+
+static http_authorize_fn authorize;
+
+/* No page is served here and no script may use what is. */
+static const char *const fixed_headers[] = {
+	"Strict-Transport-Security: max-age=31536000",
+	"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
+	"Referrer-Policy: no-referrer",
+	NULL,
+};
+
+struct api *
+api_new(struct loop *loop, struct store *store, const struct api_setup *setup)
+{
+	struct api *api = xcalloc(1, sizeof(*api));
+	struct http_conf conf = {
+		.name = "api",
+		.routes = api_routes,
+		.routes_n = sizeof(api_routes) / sizeof(api_routes[0]),
+		.authorize = authorize,
+		.app = api,
+		.headers = fixed_headers,
+		.tls = setup->tls,
+		.ledger = setup->ledger,
+		.worker = setup->worker,
+		.connections_max = setup->connections_max,
+	};
+
+	api->loop = loop;
+	api->store = store;
+	api->setup = *setup;
+	api->server = http_server_new(loop_base(loop), &conf);
+	return api;
+}
+
+void
+api_accept(struct api *api, evutil_socket_t fd, const struct net_peer *peer)
+{
+	http_server_accept(api->server, fd, peer);
+}
+
+void
+api_configure(struct api *api, const struct api_setup *setup)
+{
+	api->setup.json_max = setup->json_max;
+	api->setup.size_max = setup->size_max;
+	api->setup.rcpt_max = setup->rcpt_max;
+}
+
+void
+api_drain(struct api *api, void (*done)(void *arg), void *arg)
+{
+	http_server_drain(api->server, done, arg);
+}
+
+void
+api_free(struct api *api)
+{
+	if (api == NULL)
+		return;
+	http_server_free(api->server);
+	free(api);
+}
+
+struct api *
+api_of(const struct http_request *req)
+{
+	return http_request_app(req);
+}
+
+const struct store_cred *
+api_cred(const struct http_request *req)
+{
+	return http_request_who(req);
+}
+
+struct str
+api_token(const struct http_request *req)
+{
+	struct str s = str_of(http_request_header(req, "authorization"));
+
+	if (s.p == NULL || !str_istarts(s, str_lit("Bearer ")))
+		return (struct str){ "", 0 };
+	return str_trim((struct str){ s.p + 7, s.n - 7 });
+}
+
+/* A sign-in under way. */
+struct signin {
+	struct http_request *req;
+	struct store_auth *op;
+	int principal;
+};
+
+static void
+on_signin_cancel(void *arg)
+{
+	struct signin *s = arg;
+
+	store_auth_cancel(s->op);
+	free(s);
+}
+
+static void
+free_cred(void *who)
+{
+	store_cred_free(who);
+}
+
+static bool
+may_call(const struct store_cred *cred, int principal)
+{
+	switch ((enum api_principal)principal) {
+	case API_KEY:
+		return true;
+	case API_SEND:
+		return cred->scope == 's' || cred->scope == 'f';
+	case API_READ:
+		return cred->scope == 'r' || cred->scope == 'f';
+	}
+	return false;
+}
+
+static bool
+is_own_inbox(const struct http_request *req, const struct store_cred *cred)
+{
+	const char *given = http_request_param(req, "inbox_id");
+	struct address a, own;
+
+	if (given == NULL || strcmp(given, "me") == 0)
+		return true;
+	return address_parse(&a, str_of(given)) == ADDRESS_OK &&
+	       address_parse(&own, str_of(cred->address)) == ADDRESS_OK &&
+	       address_eq(&a, &own);
+}
+
+static void
+on_signin(void *arg, enum err_code code, struct store_cred *cred)
+{
+	struct signin *s = arg;
+	struct http_request *req = s->req;
+	int principal = s->principal;
+
+	free(s);
+	http_request_on_cancel(req, NULL, NULL);
+	metrics_inc(M_AUTH,
+	    code == E_NONE                ? "ok"
+	    : code == E_STORE_UNAVAILABLE ? "error"
+					  : "failed",
+	    NULL);
+	if (code != E_NONE) {
+		api_refuse(req, code);
+	} else if (!is_own_inbox(req, cred)) {
+		store_denied(
+		    cred, "foreign_id", http_request_param(req, "inbox_id"));
+		store_cred_free(cred);
+		http_fail(req, E_NOT_FOUND, "no such inbox");
+	} else if (!may_call(cred, principal)) {
+		http_fail(req, E_MISSING_PERMISSION,
+		    "this key's scope does not include %s",
+		    http_request_route(req)->operation);
+		store_cred_free(cred);
+	} else {
+		http_request_allow(req, cred, free_cred);
+	}
+}
+
+static void
+authorize(struct http_request *req, int principal)
+{
+	struct str token = api_token(req);
+	struct signin *s;
+
+	if (token.n == 0) {
+		http_fail(req, E_MISSING_AUTHORIZATION,
+		    "no key was given in the Authorization header");
+		return;
+	}
+	s = xcalloc(1, sizeof(*s));
+	s->req = req;
+	s->principal = principal;
+	http_request_on_cancel(req, on_signin_cancel, s);
+	s->op = store_auth(
+	    api_of(req)->store, token, STORE_AUTH_REQUEST, on_signin, s);
+}
+
+void
+api_fault_set(struct api_fault *fault, enum err_code code, const char *field,
+    const char *fmt, ...)
+{
+	va_list ap;
+
+	if (fault->code != E_NONE)
+		return;
+	fault->code = code;
+	snprintf(fault->field, sizeof(fault->field), "%s",
+	    field != NULL ? field : "");
+	va_start(ap, fmt);
+	vsnprintf(fault->text, sizeof(fault->text), fmt, ap);
+	va_end(ap);
+}
+
+void
+api_fault_reply(struct http_request *req, const struct api_fault *fault)
+{
+	if (fault->field[0] != '\0')
+		http_fail_field(
+		    req, fault->code, fault->field, "%s", fault->text);
+	else
+		http_fail(req, fault->code, "%s", fault->text);
+}
+
+void
+api_refuse(struct http_request *req, enum err_code code)
+{
+	if (code == E_UNKNOWN_API_KEY)
+		http_fail(req, code, "this key does not work");
+	else if (code == E_NOT_FOUND)
+		http_fail(req, code, "nothing with this id is in the inbox");
+	else if (code == E_STORE_UNAVAILABLE)
+		http_fail_retry(req, code, 2, "the database does not answer");
+	else
+		http_fail(req, code, "refused: %s", error_get(code)->code);
+}
+
+bool
+api_message_id(struct http_request *req, struct uuid *id)
+{
+	const char *given = http_request_param(req, "message_id");
+
+	if (uuid_from_id(id, "msg_", str_of(given)))
+		return true;
+	http_fail(req, E_NOT_FOUND, "this is not the id of a message");
+	return false;
+}
+
+static void
+on_call_cancel(void *arg)
+{
+	struct api_call *call = arg;
+
+	store_op_cancel(call->op);
+	json_decref(call->doc);
+	free(call);
+}
+
+struct api_call *
+api_call_new(struct http_request *req)
+{
+	struct api_call *call = xcalloc(1, sizeof(*call));
+
+	call->req = req;
+	http_request_on_cancel(req, on_call_cancel, call);
+	return call;
+}
+
+struct http_request *
+api_call_end(struct api_call *call)
+{
+	struct http_request *req = call->req;
+
+	http_request_on_cancel(req, NULL, NULL);
+	json_decref(call->doc);
+	free(call);
+	return req;
+}
+
+void
+api_op_openapi(struct http_request *req)
+{
+	http_reply_header(req, "Cache-Control", "public, max-age=300");
+	http_reply_static(
+	    req, 200, "application/json", api_document, sizeof(api_document));
+}
+
+void
+api_op_guide(struct http_request *req)
+{
+	http_reply_header(req, "Cache-Control", "public, max-age=300");
+	http_reply_static(req, 200, "text/plain; charset=utf-8", api_guide,
+	    strlen(api_guide));
+}

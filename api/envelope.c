@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: ISC */
+/* envelope.c - recipients and options, common to both ways of sending. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/send.h"
+#include "mail/address.h"
+#include "mail/compose.h"
+
+void
+send_take_list(struct send_list *list, struct arena *mem, json_t *root,
+    const char *name, size_t max, struct api_fault *fault)
+{
+	json_t *v = json_object_get(root, name), *item;
+	size_t i;
+
+	list->n = 0;
+	if (v == NULL || json_is_null(v))
+		return;
+	if (!json_is_array(v) && !json_is_string(v)) {
+		api_fault_set(fault, E_VALIDATION_ERROR, name,
+		    "must be a string or an array of strings");
+		return;
+	}
+	list->v = arena_array(mem,
+	    json_is_array(v) ? json_array_size(v) + 1 : 1, sizeof(*list->v));
+	if (json_is_string(v)) {
+		list->v[list->n++] =
+		    (struct str){ json_string_value(v), json_string_length(v) };
+		return;
+	}
+	if (json_array_size(v) > max)
+		api_fault_set(fault, E_TOO_MANY_RECIPIENTS, name,
+		    "more than %zu of them", max);
+	json_array_foreach(v, i, item)
+	{
+		if (!json_is_string(item))
+			api_fault_set(fault, E_VALIDATION_ERROR, name,
+			    "item %zu is not a string", i);
+		else
+			list->v[list->n++] =
+			    (struct str){ json_string_value(item),
+				    json_string_length(item) };
+	}
+}
+
+static bool
+has_control(struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++)
+		if ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f)
+			return true;
+	return false;
+}
+
+static void
+take_labels(struct submit_envelope *env, struct arena *mem, json_t *root,
+    struct api_fault *fault)
+{
+	struct send_list list = { 0 };
+	struct buf joined = { 0 };
+	size_t i;
+
+	if (json_is_string(json_object_get(root, "labels")))
+		api_fault_set(fault, E_VALIDATION_ERROR, "labels",
+		    "must be an array of strings");
+	api_json_array(root, "labels", SEND_LABELS_MAX, fault);
+	send_take_list(&list, mem, root, "labels", SEND_LABELS_MAX, fault);
+	for (i = 0; i < list.n; i++) {
+		if (list.v[i].n == 0 || list.v[i].n > SEND_LABEL_MAX ||
+		    has_control(list.v[i]))
+			api_fault_set(fault, E_VALIDATION_ERROR, "labels",
+			    "label %zu: 1 to %d bytes without controls", i,
+			    SEND_LABEL_MAX);
+		if (i > 0)
+			buf_putc(&joined, '\n');
+		buf_add_str(&joined, list.v[i]);
+	}
+	env->labels = str_of(arena_str(mem, buf_str(&joined)));
+	buf_free(&joined);
+}
+
+/* What the agent says about the mail: kept as compact JSON, never sent. */
+static void
+take_context(struct submit_envelope *env, struct arena *mem, json_t *root,
+    struct api_fault *fault)
+{
+	static const char *const names[] = { "purpose", "run_id", "task_id",
+		"model", "note_to_reviewer", NULL };
+	json_t *context = json_object_get(root, "context");
+	char *text;
+	size_t i;
+
+	if (context == NULL || json_is_null(context))
+		return;
+	if (!json_is_object(context)) {
+		api_fault_set(
+		    fault, E_VALIDATION_ERROR, "context", "must be an object");
+		return;
+	}
+	api_json_known(context, names, fault);
+	for (i = 0; names[i] != NULL; i++)
+		api_json_str(context, names[i], SEND_CONTEXT_MAX, fault);
+	text = json_dumps(context, JSON_COMPACT | JSON_SORT_KEYS);
+	env->context = str_of(arena_strdup(mem, text));
+	free(text);
+}
+
+void
+send_take_common(struct submit_envelope *env, struct arena *mem, json_t *root,
+    struct api_fault *fault)
+{
+	struct str until = api_json_str(root, "not_after", 40, fault);
+	struct str revises = api_json_str(root, "revises", 40, fault);
+
+	take_labels(env, mem, root, fault);
+	take_context(env, mem, root, fault);
+	env->duplicate = api_json_bool(root, "duplicate", fault);
+	if (until.n > 0 && !api_time_parse(until, &env->not_after))
+		api_fault_set(fault, E_VALIDATION_ERROR, "not_after",
+		    "not a time like 2026-01-31T12:00:00Z");
+	if (revises.n > 0 && !uuid_from_id(&env->revises, "msg_", revises))
+		api_fault_set(fault, E_VALIDATION_ERROR, "revises",
+		    "not the id of a message");
+}
+
+void
+send_take_rcpts(struct submit_envelope *env, struct arena *mem,
+    const struct send_list *list, char kind, const char *name,
+    struct api_fault *fault)
+{
+	struct submit_rcpt *all;
+	struct compose_error err;
+	struct buf wire = { 0 };
+	char field[64];
+	size_t i;
+
+	all = arena_array(mem, env->rcpt_count + list->n + 1, sizeof(*all));
+	if (env->rcpt_count > 0)
+		memcpy(all, env->rcpt, env->rcpt_count * sizeof(*all));
+	env->rcpt = all;
+	for (i = 0; i < list->n; i++) {
+		snprintf(field, sizeof(field), "%s[%zu]", name, i);
+		buf_clear(&wire);
+		memset(&err, 0, sizeof(err));
+		if (list->v[i].n > SEND_ADDRESS_MAX ||
+		    !compose_address(&wire, list->v[i], false, &err)) {
+			api_fault_set(fault, E_INVALID_ADDRESS, field, "%s",
+			    err.text[0] != '\0' ? err.text : "too long");
+			continue;
+		}
+		all[env->rcpt_count++] = (struct submit_rcpt){
+			.address = str_of(arena_str(mem, buf_str(&wire))),
+			.kind = kind,
+		};
+	}
+	buf_free(&wire);
+}
+
+static void
+check_from(
+    struct str given, const struct store_cred *cred, struct api_fault *fault)
+{
+	struct address a, own;
+
+	if (given.n == 0)
+		return;
+	if (address_parse(&a, given) != ADDRESS_OK ||
+	    address_parse(&own, str_of(cred->address)) != ADDRESS_OK ||
+	    !address_eq(&a, &own))
+		api_fault_set(fault, E_SENDER_MISMATCH, "from",
+		    "this key may send only as %s", cred->address);
+}
+
+void
+send_take_envelope(struct submit_envelope *env, struct arena *mem,
+    const char *text, const struct store_cred *cred, struct api_fault *fault)
+{
+	static const char *const names[] = { "to", "from", "not_after",
+		"labels", "context", "duplicate", "revises", NULL };
+	struct send_list to = { 0 };
+	json_t *root;
+
+	if (text == NULL) {
+		api_fault_set(fault, E_VALIDATION_ERROR, "X-Postern-Envelope",
+		    "message/rfc822 needs its recipients in this header");
+		return;
+	}
+	root = api_json_object(text, strlen(text), fault);
+	if (root == NULL)
+		return;
+	api_json_known(root, names, fault);
+	check_from(api_json_str(root, "from", 400, fault), cred, fault);
+	send_take_list(&to, mem, root, "to", 1000, fault);
+	if (to.n == 0)
+		api_fault_set(fault, E_VALIDATION_ERROR, "to",
+		    "at least one recipient is needed");
+	send_take_rcpts(env, mem, &to, 'b', "to", fault);
+	send_take_common(env, mem, root, fault);
+	json_decref(root);
+}

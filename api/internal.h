@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * internal.h - shared by the files of api/.
+ */
+#ifndef API_INTERNAL_H
+#define API_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/errors.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "http/server.h"
+#include "store/credential.h"
+
+struct http_request;
+struct store_message;
+struct store_op;
+struct store_recipient;
+
+/* x-principal of openapi.json; 0 = nobody. */
+enum api_principal {
+	API_KEY = 1, /* any live key */
+	API_SEND, /* scope send or full */
+	API_READ, /* scope read or full */
+};
+
+#define API_BODY_SMALL 4096
+#define API_BODY_JSON (1u << 20)
+#define API_LIMIT_MAX 100
+#define API_LIMIT_DEFAULT 20
+
+struct api {
+	struct loop *loop;
+	struct store *store;
+	struct api_setup setup;
+	struct http_server *server;
+};
+
+struct api *api_of(const struct http_request *req);
+const struct store_cred *api_cred(const struct http_request *req);
+/* The key in Authorization, empty without one. */
+struct str api_token(const struct http_request *req);
+
+/* What is wrong with the input, found before anything is done. */
+struct api_fault {
+	enum err_code code; /* E_NONE: nothing */
+	char field[64];
+	char text[200];
+};
+
+/* The first fault stays. */
+void api_fault_set(struct api_fault *fault, enum err_code code,
+    const char *field, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* [ends the request] */
+void api_fault_reply(struct http_request *req, const struct api_fault *fault);
+
+/* The answer to a code of the store. [ends the request] */
+void api_refuse(struct http_request *req, enum err_code code);
+
+/*
+ * {message_id} of the path. False: answered with 404, as are ids of others.
+ */
+bool api_message_id(struct http_request *req, struct uuid *id);
+
+/* One store call on behalf of a request; ends with it or with its client. */
+struct api_call {
+	struct http_request *req;
+	struct store_op *op;
+	json_t *doc; /* the answer as far as it is known */
+	struct uuid id;
+	int number;
+};
+
+struct api_call *api_call_new(struct http_request *req);
+/* The answer is here: frees the call, returns its request. */
+struct http_request *api_call_end(struct api_call *call);
+
+/* json.c */
+
+/* NULL and `fault` unless it is one JSON object, at most 32 deep. */
+json_t *api_json_object(const char *p, size_t n, struct api_fault *fault);
+/* All members are among `names` (NULL at the end). */
+void api_json_known(
+    json_t *root, const char *const *names, struct api_fault *fault);
+/* Members by type; absent or null is empty, 0 or false. Borrowed from root. */
+struct str api_json_str(
+    json_t *root, const char *name, size_t max, struct api_fault *fault);
+bool api_json_bool(json_t *root, const char *name, struct api_fault *fault);
+json_t *api_json_array(
+    json_t *root, const char *name, size_t max, struct api_fault *fault);
+/* RFC 3339 to microseconds since 1970. */
+bool api_time_parse(struct str s, int64_t *us);
+json_t *api_json_time(int64_t us); /* null for 0 */
+json_t *api_json_text(const char *s); /* null for "" */
+json_t *api_json_strn(const char *p, size_t n); /* always valid UTF-8 */
+json_t *api_json_lines(const char *s, char sep); /* array */
+
+/* render.c */
+json_t *api_render_message(
+    const struct store_message *m, const struct store_cred *cred);
+json_t *api_render_hold(int state, const char *reasons, int64_t until);
+void api_render_digest(char out[72], const unsigned char digest[32]);
+json_t *api_render_recipient(const struct store_recipient *r);
+
+/* page.c */
+#define API_PAGE_TOKEN_MAX 64
+/* Names the place behind `last` in the list with these filters. */
+void api_page_token(char out[API_PAGE_TOKEN_MAX], const struct store_cred *cred,
+    struct str filters, const struct uuid *last);
+bool api_page_parse(struct uuid *last, const struct store_cred *cred,
+    struct str filters, struct str token);
+
+/* guide.c */
+extern const char api_guide[];
+
+#include "api/routes.h"
+
+#endif

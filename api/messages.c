@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: ISC */
+/* messages.c - list, get, events, cancel. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+
+#include "api/internal.h"
+#include "base/buf.h"
+#include "base/xalloc.h"
+#include "http/error.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "policy/vocabulary.h"
+#include "store/message.h"
+
+/* Query of a list, with room for what store_list points to. */
+struct list_query {
+	struct store_list list;
+	char states[64];
+	struct buf filters; /* all of it, for the page token */
+};
+
+/* "held,sent" to "1,8". */
+static void
+take_status(struct list_query *q, const char *text, struct api_fault *fault)
+{
+	struct str rest = str_of(text), item;
+	enum policy_state state;
+	char name[24];
+	size_t n = 0;
+
+	while (rest.n > 0) {
+		item = str_trim(str_split(&rest, ','));
+		snprintf(name, sizeof(name), "%.*s", (int)item.n, item.p);
+		if (item.n >= sizeof(name) ||
+		    !policy_state_find(name, &state) ||
+		    state == POLICY_STATE_NEW || n + 4 > sizeof(q->states)) {
+			api_fault_set(fault, E_VALIDATION_ERROR, "status",
+			    "not a comma-separated list of states");
+			return;
+		}
+		n += (size_t)snprintf(q->states + n, sizeof(q->states) - n,
+		    "%s%d", n > 0 ? "," : "", (int)state);
+	}
+	q->list.states = n > 0 ? q->states : NULL;
+}
+
+static void
+take_time(const struct http_request *req, const char *name, int64_t *us,
+    struct api_fault *fault)
+{
+	const char *text = http_request_query(req, name);
+
+	if (text != NULL && !api_time_parse(str_of(text), us))
+		api_fault_set(fault, E_VALIDATION_ERROR, name,
+		    "not a time like 2026-01-31T12:00:00Z");
+}
+
+static void
+take_limit(const struct http_request *req, struct list_query *q,
+    struct api_fault *fault)
+{
+	const char *text = http_request_query(req, "limit");
+	unsigned long long v = API_LIMIT_DEFAULT;
+
+	if (text != NULL &&
+	    (!str_to_u64(str_of(text), API_LIMIT_MAX, &v) || v == 0))
+		api_fault_set(fault, E_VALIDATION_ERROR, "limit",
+		    "not a number from 1 to %d", API_LIMIT_MAX);
+	q->list.limit = (int)v;
+}
+
+static void
+take_page(const struct http_request *req, struct list_query *q,
+    struct api_fault *fault)
+{
+	const char *token = http_request_query(req, "page_token");
+
+	buf_printf(&q->filters, "%s|%lld|%lld|%s",
+	    q->list.states != NULL ? q->list.states : "",
+	    (long long)q->list.since, (long long)q->list.until,
+	    q->list.label != NULL ? q->list.label : "");
+	if (token != NULL && token[0] != '\0' &&
+	    !api_page_parse(&q->list.after, api_cred(req), buf_str(&q->filters),
+		str_of(token)))
+		api_fault_set(fault, E_VALIDATION_ERROR, "page_token",
+		    "not a token of this list with these filters");
+}
+
+static void
+take_query(const struct http_request *req, struct list_query *q,
+    struct api_fault *fault)
+{
+	const char *direction = http_request_query(req, "direction");
+	const char *status = http_request_query(req, "status");
+
+	if (direction != NULL && strcmp(direction, "received") == 0)
+		api_fault_set(fault, E_RECEIVING_NOT_ENABLED, "direction",
+		    "no mail is received yet");
+	else if (direction != NULL && strcmp(direction, "sent") != 0)
+		api_fault_set(fault, E_VALIDATION_ERROR, "direction",
+		    "must be sent or received");
+	if (status != NULL)
+		take_status(q, status, fault);
+	take_time(req, "after", &q->list.since, fault);
+	take_time(req, "before", &q->list.until, fault);
+	q->list.label = http_request_query(req, "labels");
+	take_limit(req, q, fault);
+	take_page(req, q, fault);
+}
+
+/* The filters of the list stay with the call, for its page token. */
+static void
+on_list(void *arg, enum err_code code, const struct store_message *messages,
+    size_t count)
+{
+	struct api_call *call = arg;
+	int limit = call->number;
+	json_t *list = json_array(), *token = json_null();
+	struct buf filters = { 0 };
+	struct http_request *req;
+	char text[API_PAGE_TOKEN_MAX];
+	size_t i;
+
+	buf_puts(&filters, json_string_value(call->doc));
+	req = api_call_end(call);
+	for (i = 0; i < count; i++)
+		json_array_append_new(
+		    list, api_render_message(&messages[i], api_cred(req)));
+	if (count > 0 && count == (size_t)limit) {
+		api_page_token(text, api_cred(req), buf_str(&filters),
+		    &messages[count - 1].message);
+		token = json_string(text);
+	}
+	buf_free(&filters);
+	if (code != E_NONE) {
+		json_decref(list);
+		json_decref(token);
+		api_refuse(req, code);
+		return;
+	}
+	http_reply_json(req, 200,
+	    json_pack("{s:I, s:i, s:o, s:o}", "count", (json_int_t)count,
+		"limit", limit, "next_page_token", token, "messages", list));
+}
+
+void
+api_op_messages_list(struct http_request *req)
+{
+	struct list_query q = { .list = { .limit = API_LIMIT_DEFAULT } };
+	struct api_fault fault = { 0 };
+	struct api_call *call;
+
+	take_query(req, &q, &fault);
+	if (fault.code != E_NONE) {
+		api_fault_reply(req, &fault);
+	} else {
+		call = api_call_new(req);
+		call->number = q.list.limit;
+		call->doc = json_string(buf_cstr(&q.filters));
+		call->op =
+		    store_message_list(api_cred(req), &q.list, on_list, call);
+	}
+	buf_free(&q.filters);
+}
+
+static void
+on_recipients(void *arg, enum err_code code, const struct store_recipient *r,
+    size_t count)
+{
+	struct api_call *call = arg;
+	json_t *doc = json_incref(call->doc), *list = json_array();
+	struct http_request *req = api_call_end(call);
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		json_array_append_new(list, api_render_recipient(&r[i]));
+	json_object_set_new(doc, "recipients", list);
+	if (code == E_NONE) {
+		http_reply_json(req, 200, doc);
+	} else {
+		json_decref(doc);
+		api_refuse(req, code);
+	}
+}
+
+static void
+on_get(void *arg, enum err_code code, const struct store_message *m)
+{
+	struct api_call *call = arg;
+
+	call->op = NULL;
+	if (code != E_NONE) {
+		api_refuse(api_call_end(call), code);
+		return;
+	}
+	call->doc = api_render_message(m, api_cred(call->req));
+	call->op = store_message_recipients(
+	    api_cred(call->req), &call->id, on_recipients, call);
+}
+
+void
+api_op_messages_get(struct http_request *req)
+{
+	struct api_call *call;
+	struct uuid id;
+
+	if (!api_message_id(req, &id))
+		return;
+	call = api_call_new(req);
+	call->id = id;
+	call->op = store_message_get(api_cred(req), &id, on_get, call);
+}
+
+/* An id of an event that is the same whenever it is asked for. */
+static json_t *
+event_id(const struct uuid *message, int n)
+{
+	unsigned char in[20], sum[EVP_MAX_MD_SIZE];
+	struct uuid u;
+	char id[UUID_ID_MAX];
+	unsigned int len;
+
+	memcpy(in, message->b, 16);
+	memcpy(in + 16, &n, 4);
+	BUG_ON(!EVP_Digest(in, sizeof(in), sum, &len, EVP_sha256(), NULL));
+	memcpy(u.b, sum, 16);
+	uuid_to_id(id, "evt_", &u);
+	return json_string(id);
+}
+
+static void
+on_events(
+    void *arg, enum err_code code, const struct store_event *e, size_t count)
+{
+	struct api_call *call = arg;
+	struct uuid id = call->id;
+	struct http_request *req = api_call_end(call);
+	json_t *list;
+	size_t i;
+
+	if (code != E_NONE) {
+		api_refuse(req, code);
+		return;
+	}
+	list = json_array();
+	for (i = 0; i < count; i++)
+		json_array_append_new(list,
+		    json_pack("{s:o, s:s, s:o, s:s, s:s, s:o}", "event_id",
+			event_id(&id, e[i].n), "type", e[i].type, "at",
+			api_json_time(e[i].at), "actor", e[i].actor, "status",
+			policy_state_name(e[i].state), "detail",
+			api_json_text(e[i].detail)));
+	http_reply_json(req, 200,
+	    json_pack(
+		"{s:I, s:o}", "count", (json_int_t)count, "events", list));
+}
+
+void
+api_op_messages_events(struct http_request *req)
+{
+	struct api_call *call;
+	struct uuid id;
+
+	if (!api_message_id(req, &id))
+		return;
+	call = api_call_new(req);
+	call->id = id;
+	call->op = store_message_events(api_cred(req), &id, on_events, call);
+}
+
+static void
+on_cancel(void *arg, enum err_code code, int state)
+{
+	struct api_call *call = arg;
+	struct uuid u = call->id;
+	struct http_request *req = api_call_end(call);
+	const char *name = policy_state_name(state);
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &u);
+	if (code == E_STATE_CONFLICT)
+		http_fail_more(req, code, json_pack("{s:s}", "status", name),
+		    "the message is %s", name);
+	else if (code != E_NONE)
+		api_refuse(req, code);
+	else
+		http_reply_json(req, 200,
+		    json_pack("{s:s, s:s}", "message_id", id, "status", name));
+}
+
+void
+api_op_messages_cancel(struct http_request *req)
+{
+	struct api_call *call;
+	struct uuid id;
+
+	if (!api_message_id(req, &id))
+		return;
+	call = api_call_new(req);
+	call->id = id;
+	call->op = store_message_cancel(api_cred(req), &id, on_cancel, call);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * send.c - POST .../messages/send: JSON, or raw MIME with its envelope.
+ *
+ * Both ways end in one submission (store/submit.h). Until submit_finish() a
+ * client that goes away takes its submission with it; from then on it is
+ * stored, and only the answer has nobody to go to. A repeated request gets
+ * the first answer, so the hash covers method, path, type, envelope header
+ * and body.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/send.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/xalloc.h"
+#include "http/error.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "policy/vocabulary.h"
+
+#define IDEM_MAX 256
+#define PIECE 65536
+
+struct send {
+	struct http_request *req;
+	struct submit *sub;
+	struct submit_hash *hash; /* raw: until the last byte */
+	struct buf bytes; /* JSON: the composed message */
+	size_t at; /* how much of it was fed */
+	uint64_t start_ms;
+	bool finished;
+};
+
+static void on_stored(void *arg, const struct submit_outcome *out);
+static void on_json_room(void *arg);
+static void on_raw_room(void *arg);
+static void on_raw_data(
+    struct http_request *req, const void *p, size_t n, bool last);
+
+static void
+send_free(struct send *s)
+{
+	submit_hash_end(s->hash, NULL);
+	buf_wipe(&s->bytes);
+	buf_free(&s->bytes);
+	free(s);
+}
+
+static void
+on_client_gone(void *arg)
+{
+	struct send *s = arg;
+
+	submit_cancel(s->sub);
+	send_free(s);
+}
+
+static void
+finish(struct send *s)
+{
+	if (s->finished)
+		return;
+	s->finished = true;
+	http_request_on_cancel(s->req, NULL, NULL);
+	submit_finish(s->sub);
+}
+
+static bool
+is_idem_key(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n >= 1 && n <= IDEM_MAX &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			 "0123456789-._~") == n;
+}
+
+static void
+take_idem_key(struct submit_envelope *env, const struct http_request *req,
+    struct api_fault *fault)
+{
+	const char *key = http_request_header(req, "idempotency-key");
+
+	if (key == NULL)
+		return;
+	if (!is_idem_key(key))
+		api_fault_set(fault, E_VALIDATION_ERROR, "Idempotency-Key",
+		    "must be 1 to %d of A-Z a-z 0-9 - . _ ~", IDEM_MAX);
+	env->idem_key = str_of(key);
+}
+
+/* A path by its inbox, so that aliases and `me` are the same request. */
+static struct submit_hash *
+start_hash(const struct http_request *req)
+{
+	const struct store_cred *cred = api_cred(req);
+	const char *envelope = http_request_header(req, "x-postern-envelope");
+	struct submit_hash *hash;
+
+	hash = submit_hash_new(
+	    cred, "POST", "/v1/messages/send", http_request_type(req));
+	if (envelope != NULL)
+		submit_hash_add(hash, envelope, strlen(envelope) + 1);
+	return hash;
+}
+
+static bool
+check_rcpt_count(const struct http_request *req,
+    const struct submit_envelope *env, struct api_fault *fault)
+{
+	size_t max = api_of(req)->setup.rcpt_max;
+	int own = api_cred(req)->rcpt_max;
+
+	if (own > 0 && (size_t)own < max)
+		max = (size_t)own;
+	if (env->rcpt_count > max)
+		api_fault_set(fault, E_TOO_MANY_RECIPIENTS, "to",
+		    "%zu recipients; at most %zu are allowed", env->rcpt_count,
+		    max);
+	return fault->code == E_NONE;
+}
+
+static struct send *
+start_send(struct http_request *req, const struct submit_envelope *env,
+    submit_room_fn *room)
+{
+	struct send *s = xcalloc(1, sizeof(*s));
+
+	s->req = req;
+	s->start_ms = clock_mono_ms();
+	http_request_on_cancel(req, on_client_gone, s);
+	s->sub = submit_begin(api_cred(req), env, on_stored, room, s);
+	return s;
+}
+
+/* JSON. */
+
+static void
+feed_json(struct send *s)
+{
+	size_t n;
+	bool room = true;
+
+	while (room && s->at < s->bytes.n) {
+		n = s->bytes.n - s->at < PIECE ? s->bytes.n - s->at : PIECE;
+		room = submit_feed(s->sub, s->bytes.p + s->at, n);
+		s->at += n;
+	}
+	if (s->at == s->bytes.n)
+		finish(s);
+}
+
+static void
+on_json_room(void *arg)
+{
+	struct send *s = arg;
+
+	if (!s->finished)
+		feed_json(s);
+}
+
+static void
+send_json(struct http_request *req)
+{
+	struct submit_envelope env = { .door = SUBMIT_REST, .tls = "HTTPS" };
+	struct api_fault fault = { 0 };
+	struct submit_hash *hash;
+	unsigned char request[32];
+	struct arena mem = { 0 };
+	struct buf bytes = { 0 };
+	struct send *s;
+	const char *body;
+	json_t *root;
+	size_t n;
+
+	body = http_request_body(req, &n);
+	take_idem_key(&env, req, &fault);
+	root = api_json_object(body, n, &fault);
+	if (root != NULL)
+		send_take_json(&env, &mem, &bytes, root, api_cred(req), &fault);
+	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
+		hash = start_hash(req);
+		submit_hash_add(hash, body, n);
+		submit_hash_end(hash, request);
+		env.request = request;
+		env.size = (int64_t)bytes.n;
+		s = start_send(req, &env, on_json_room);
+		s->bytes = bytes;
+		feed_json(s);
+	} else {
+		buf_free(&bytes);
+		api_fault_reply(req, &fault);
+	}
+	json_decref(root);
+	arena_free(&mem);
+}
+
+/* Raw. */
+
+static void
+on_raw_room(void *arg)
+{
+	struct send *s = arg;
+
+	if (!s->finished)
+		http_request_resume(s->req);
+}
+
+static void
+on_raw_data(struct http_request *req, const void *p, size_t n, bool last)
+{
+	struct send *s = http_request_mine(req);
+	unsigned char request[32];
+
+	if (s->finished)
+		return; /* refused already; the answer is on its way */
+	if (n > 0) {
+		submit_hash_add(s->hash, p, n);
+		if (!submit_feed(s->sub, p, n))
+			http_request_pause(req);
+	}
+	if (last) {
+		submit_hash_end(s->hash, request);
+		s->hash = NULL;
+		submit_set_request(s->sub, request);
+		finish(s);
+	} else if (submit_failed(s->sub) != E_NONE) {
+		finish(s); /* its outcome says why */
+	}
+}
+
+static void
+send_raw(struct http_request *req)
+{
+	struct submit_envelope env = { .door = SUBMIT_REST, .tls = "HTTPS" };
+	struct api_fault fault = { 0 };
+	struct arena mem = { 0 };
+	struct send *s;
+	long long n = http_request_length(req);
+
+	take_idem_key(&env, req, &fault);
+	send_take_envelope(&env, &mem,
+	    http_request_header(req, "x-postern-envelope"), api_cred(req),
+	    &fault);
+	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
+		env.size = n > 0 ? n : 0;
+		s = start_send(req, &env, on_raw_room);
+		s->hash = start_hash(req);
+		http_request_keep(req, s, NULL);
+		http_request_stream(
+		    req, api_of(req)->setup.size_max, on_raw_data);
+	} else {
+		api_fault_reply(req, &fault);
+	}
+	arena_free(&mem);
+}
+
+void
+api_op_messages_send(struct http_request *req)
+{
+	const char *type = http_request_type(req);
+
+	if (http_request_header(req, "content-encoding") != NULL)
+		http_fail(req, E_UNSUPPORTED_MEDIA_TYPE,
+		    "the body must not be compressed");
+	else if (strcmp(type, "application/json") == 0)
+		http_request_read(req, api_of(req)->setup.json_max, send_json);
+	else if (strcmp(type, "message/rfc822") == 0)
+		send_raw(req);
+	else
+		http_fail(req, E_UNSUPPORTED_MEDIA_TYPE, "Content-Type is %s",
+		    type[0] != '\0' ? type : "missing");
+}
+
+/* The outcome. */
+
+static unsigned
+window_seconds(const char *name)
+{
+	static const struct {
+		const char *name;
+		unsigned seconds;
+	} windows[] = { { "second", 1 }, { "minute", 60 }, { "hour", 3600 },
+		{ "day", 86400 }, { "month", 2592000 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
+		if (strcmp(windows[i].name, name) == 0)
+			return windows[i].seconds;
+	return 0;
+}
+
+static void
+add_rate_limit(struct http_request *req, const struct submit_outcome *out)
+{
+	char text[128];
+
+	if (out->limit_name == NULL)
+		return;
+	snprintf(text, sizeof(text), "\"%s\";q=%lld;w=%u", out->limit_name,
+	    (long long)out->limit, window_seconds(out->limit_name));
+	http_reply_header(req, "RateLimit-Policy", text);
+	snprintf(text, sizeof(text), "\"%s\";r=%lld;t=%u", out->limit_name,
+	    (long long)out->limit_left, out->limit_reset);
+	http_reply_header(req, "RateLimit", text);
+}
+
+static json_t *
+submitted(const struct submit_outcome *out)
+{
+	char id[UUID_ID_MAX], thread[UUID_ID_MAX], digest[72];
+	json_t *doc;
+
+	uuid_to_id(id, "msg_", &out->message);
+	uuid_to_id(thread, "thr_", &out->thread);
+	api_render_digest(digest, out->digest);
+	doc = json_pack("{s:s, s:s, s:s, s:i, s:o, s:s}", "message_id", id,
+	    "thread_id", thread, "status", policy_state_name(out->state),
+	    "version", out->version, "hold",
+	    api_render_hold(out->state, out->reasons, out->hold_until),
+	    "digest", digest);
+	if (out->already_held)
+		json_object_set_new(doc, "already_held", json_true());
+	return doc;
+}
+
+static void
+log_stored(const struct send *s, const struct submit_outcome *out)
+{
+	const struct store_cred *cred = api_cred(s->req);
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &out->message);
+	log_info("api.stored", KV("request", http_request_id(s->req)),
+	    KV("tenant", cred->tenant), KV("inbox", cred->inbox),
+	    KV("message", id), KV("size", out->size),
+	    KV("ms", clock_mono_ms() - s->start_ms),
+	    KV("replay", out->replay || out->already_held));
+}
+
+static void
+count(const struct send *s, const struct submit_outcome *out)
+{
+	const char *what = "refused";
+
+	if (out->code == E_STORE_UNAVAILABLE || out->code == E_INTERNAL_ERROR)
+		what = "lost";
+	else if (out->code == E_NONE && (out->replay || out->already_held))
+		what = "replay";
+	else if (out->code == E_NONE)
+		what = out->state == POLICY_STATE_HELD ? "held" : "accepted";
+	metrics_inc(M_SUBMISSIONS, "rest", what);
+	if (out->code == E_NONE)
+		metrics_observe(M_SUBMIT_SECONDS,
+		    (int64_t)(clock_mono_ms() - s->start_ms) * 1000);
+}
+
+static void
+refuse(struct http_request *req, const struct submit_outcome *out)
+{
+	enum err_code code = out->code;
+	const char *text = out->text;
+
+	/* What only SMTP has a word for is a message not to be had here. */
+	if (error_get(code)->http == 0)
+		code = E_MESSAGE_MALFORMED;
+	if (text[0] == '\0')
+		text = error_get(code)->code;
+	if (code == E_SENDER_MISMATCH)
+		store_denied(api_cred(req), "sender_mismatch", text);
+	if (out->wait > 0)
+		http_fail_retry(req, code, out->wait, "%s", text);
+	else
+		http_fail(req, code, "%s", text);
+}
+
+static void
+on_stored(void *arg, const struct submit_outcome *out)
+{
+	struct send *s = arg;
+	struct http_request *req = s->req;
+
+	http_request_on_cancel(req, NULL, NULL);
+	count(s, out);
+	add_rate_limit(req, out);
+	if (out->code != E_NONE) {
+		refuse(req, out);
+	} else {
+		log_stored(s, out);
+		if (out->replay)
+			http_reply_header(req, "Idempotent-Replay", "true");
+		http_reply_json(req, 202, submitted(out));
+	}
+	send_free(s);
+}

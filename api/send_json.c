@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: ISC */
+/* send_json.c - a JSON request to the bytes of a message (mail/compose). */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/send.h"
+#include "base/secret.h"
+#include "mail/compose.h"
+
+static const char *const names[] = { "to", "cc", "bcc", "reply_to", "subject",
+	"text", "html", "attachments", "headers", "labels", "in_reply_to",
+	"references", "not_after", "context", "duplicate", "revises", NULL };
+
+/* One attachment; `field` names it. */
+static void
+take_attachment(struct compose_attachment *a, struct arena *mem, json_t *v,
+    const char *field, struct api_fault *fault)
+{
+	static const char *const known[] = { "filename", "content_type",
+		"content", "content_id", "content_disposition", NULL };
+	struct api_fault inner = { 0 };
+	struct str content, disposition;
+	size_t n = 0;
+	char *bytes;
+
+	if (!json_is_object(v)) {
+		api_fault_set(
+		    fault, E_VALIDATION_ERROR, field, "must be an object");
+		return;
+	}
+	api_json_known(v, known, &inner);
+	a->filename = api_json_str(v, "filename", 255, &inner);
+	a->content_type = api_json_str(v, "content_type", 255, &inner);
+	a->content_id = api_json_str(v, "content_id", 255, &inner);
+	disposition = api_json_str(v, "content_disposition", 20, &inner);
+	content = api_json_str(v, "content", SIZE_MAX, &inner);
+	if (a->filename.n == 0)
+		api_fault_set(
+		    &inner, E_VALIDATION_ERROR, "filename", "is missing");
+	if (json_object_get(v, "content") == NULL)
+		api_fault_set(
+		    &inner, E_VALIDATION_ERROR, "content", "is missing");
+	a->is_inline = str_eq(disposition, str_lit("inline"));
+	if (disposition.n > 0 && !a->is_inline &&
+	    !str_eq(disposition, str_lit("attachment")))
+		api_fault_set(&inner, E_VALIDATION_ERROR, "content_disposition",
+		    "must be attachment or inline");
+	bytes = arena_get(mem, content.n / 4 * 3 + 4);
+	if (!base64_decode(bytes, &n, content.p, content.n))
+		api_fault_set(&inner, E_VALIDATION_ERROR, "content",
+		    "must be base64 without line breaks");
+	a->content = (struct str){ bytes, n };
+	if (inner.code != E_NONE) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "%s.%.40s", field, inner.field);
+		api_fault_set(fault, inner.code, path, "%s", inner.text);
+	}
+}
+
+static void
+take_attachments(
+    struct compose *c, struct arena *mem, json_t *root, struct api_fault *fault)
+{
+	json_t *list, *v;
+	struct compose_attachment *all;
+	char field[32];
+	size_t i;
+
+	list =
+	    api_json_array(root, "attachments", COMPOSE_ATTACHMENTS_MAX, fault);
+	if (list == NULL)
+		return;
+	all = arena_array(mem, json_array_size(list) + 1, sizeof(*all));
+	json_array_foreach(list, i, v)
+	{
+		snprintf(field, sizeof(field), "attachments[%zu]", i);
+		take_attachment(&all[i], mem, v, field, fault);
+	}
+	c->attachment = all;
+	c->attachment_count = json_array_size(list);
+}
+
+static void
+take_headers(
+    struct compose *c, struct arena *mem, json_t *root, struct api_fault *fault)
+{
+	json_t *map = json_object_get(root, "headers"), *v;
+	struct compose_header *all;
+	const char *key;
+	size_t n = 0;
+
+	if (map == NULL || json_is_null(map))
+		return;
+	if (!json_is_object(map) ||
+	    json_object_size(map) > COMPOSE_HEADERS_MAX) {
+		api_fault_set(fault, E_VALIDATION_ERROR, "headers",
+		    "must be an object with at most %d members",
+		    COMPOSE_HEADERS_MAX);
+		return;
+	}
+	all = arena_array(mem, json_object_size(map) + 1, sizeof(*all));
+	json_object_foreach(map, key, v)
+	{
+		if (!json_is_string(v)) {
+			api_fault_set(fault, E_VALIDATION_ERROR, "headers",
+			    "values must be strings");
+			continue;
+		}
+		all[n].name = str_of(key);
+		all[n++].value =
+		    (struct str){ json_string_value(v), json_string_length(v) };
+	}
+	c->header = all;
+	c->header_count = n;
+}
+
+static void
+take_addresses(struct compose *c, struct submit_envelope *env,
+    struct arena *mem, json_t *root, struct api_fault *fault)
+{
+	struct send_list to = { 0 }, cc = { 0 }, bcc = { 0 }, reply = { 0 };
+
+	send_take_list(&to, mem, root, "to", 1000, fault);
+	send_take_list(&cc, mem, root, "cc", 1000, fault);
+	send_take_list(&bcc, mem, root, "bcc", 1000, fault);
+	send_take_list(&reply, mem, root, "reply_to", 10, fault);
+	send_take_rcpts(env, mem, &to, 't', "to", fault);
+	send_take_rcpts(env, mem, &cc, 'c', "cc", fault);
+	send_take_rcpts(env, mem, &bcc, 'b', "bcc", fault);
+	if (env->rcpt_count == 0)
+		api_fault_set(fault, E_VALIDATION_ERROR, "to",
+		    "at least one recipient is needed");
+	c->to = to.v;
+	c->to_count = to.n;
+	c->cc = cc.v;
+	c->cc_count = cc.n;
+	c->bcc = bcc.v;
+	c->bcc_count = bcc.n;
+	c->reply_to = reply.v;
+	c->reply_to_count = reply.n;
+}
+
+static void
+take_threading(
+    struct compose *c, struct arena *mem, json_t *root, struct api_fault *fault)
+{
+	struct send_list refs = { 0 };
+
+	c->in_reply_to = api_json_str(root, "in_reply_to", 998, fault);
+	send_take_list(&refs, mem, root, "references", 50, fault);
+	c->references = refs.v;
+	c->reference_count = refs.n;
+}
+
+void
+send_take_json(struct submit_envelope *env, struct arena *mem, struct buf *out,
+    json_t *root, const struct store_cred *cred, struct api_fault *fault)
+{
+	struct compose c = { 0 };
+	struct compose_error err = { 0 };
+	struct secret random;
+
+	api_json_known(root, names, fault);
+	c.from_name = str_of(cred->display_name);
+	c.from = str_of(cred->address);
+	take_addresses(&c, env, mem, root, fault);
+	c.subject = api_json_str(root, "subject", COMPOSE_SUBJECT_MAX, fault);
+	c.text = api_json_str(root, "text", SIZE_MAX, fault);
+	c.html = api_json_str(root, "html", SIZE_MAX, fault);
+	take_threading(&c, mem, root, fault);
+	take_headers(&c, mem, root, fault);
+	take_attachments(&c, mem, root, fault);
+	send_take_common(env, mem, root, fault);
+	if (fault->code != E_NONE)
+		return;
+	secret_random(&random, sizeof(c.random));
+	memcpy(c.random, random.b, sizeof(c.random));
+	if (!compose_build(out, &c, &err))
+		api_fault_set(fault, err.code, err.field, "%s", err.text);
+}
