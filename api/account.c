@@ -15,16 +15,18 @@ static const char *
 mode_in_words(int mode)
 {
 	switch ((enum policy_mode)mode) {
-	case POLICY_MODE_READ_ONLY:
+	case MODE_READ_ONLY:
 		return "This inbox may not send.";
-	case POLICY_MODE_GATED_ALL:
+	case MODE_GATED_ALL:
 		return "Every outgoing and incoming mail waits for a person.";
-	case POLICY_MODE_GATED_SEND:
+	case MODE_GATED_SEND:
 		return "Every outgoing mail waits for a person.";
-	case POLICY_MODE_MONITORED:
+	case MODE_MONITORED:
 		return "Mail is sent at once; people see it afterwards.";
-	case POLICY_MODE_AUTONOMOUS:
+	case MODE_AUTONOMOUS:
 		return "Mail is sent at once, within limits.";
+	case MODE_COUNT:
+		break;
 	}
 	return "";
 }
@@ -68,7 +70,7 @@ permissions(const struct store_cred *cred)
 {
 	json_t *list = json_array();
 
-	if (cred->scope != 'r' && cred->mode != POLICY_MODE_READ_ONLY)
+	if (cred->scope != 'r' && cred->mode != MODE_READ_ONLY)
 		json_array_append_new(list, json_string("send"));
 	if (cred->scope != 'r')
 		json_array_append_new(list, json_string("cancel"));
@@ -180,7 +182,7 @@ api_op_inboxes_patch(struct http_request *req)
 {
 	static const char *const names[] = { "oversight_mode", NULL };
 	struct api_fault fault = { 0 };
-	enum policy_mode mode = POLICY_MODE_READ_ONLY;
+	enum policy_mode mode = MODE_READ_ONLY;
 	struct api_call *call;
 	const char *body;
 	struct str name;
@@ -193,7 +195,7 @@ api_op_inboxes_patch(struct http_request *req)
 		api_json_known(root, names, &fault);
 		name = api_json_str(root, "oversight_mode", 20, &fault);
 		if (!policy_mode_find(name.p, &mode) ||
-		    mode == POLICY_MODE_READ_ONLY)
+		    mode == MODE_READ_ONLY)
 			api_fault_set(&fault, E_VALIDATION_ERROR,
 			    "oversight_mode",
 			    "must be gated_all, gated_send or monitored");

@@ -16,7 +16,7 @@ api_render_digest(char out[72], const unsigned char digest[32])
 json_t *
 api_render_hold(int state, const char *reasons, int64_t until)
 {
-	if (state != POLICY_STATE_HELD)
+	if (state != STATE_HELD)
 		return json_null();
 	return json_pack("{s:o, s:o}", "reasons", api_json_lines(reasons, ','),
 	    "expires_at", api_json_time(until));

@@ -352,7 +352,7 @@ count(const struct send *s, const struct submit_outcome *out)
 	else if (out->code == E_NONE && (out->replay || out->already_held))
 		what = "replay";
 	else if (out->code == E_NONE)
-		what = out->state == POLICY_STATE_HELD ? "held" : "accepted";
+		what = out->state == STATE_HELD ? "held" : "accepted";
 	metrics_inc(M_SUBMISSIONS, "rest", what);
 	if (out->code == E_NONE)
 		metrics_observe(M_SUBMIT_SECONDS,

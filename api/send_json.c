@@ -51,9 +51,9 @@ take_attachment(struct compose_attachment *a, struct arena *mem, json_t *v,
 		    "must be base64 without line breaks");
 	a->content = (struct str){ bytes, n };
 	if (inner.code != E_NONE) {
-		char path[64];
+		char path[112];
 
-		snprintf(path, sizeof(path), "%s.%.40s", field, inner.field);
+		snprintf(path, sizeof(path), "%s.%s", field, inner.field);
 		api_fault_set(fault, inner.code, path, "%s", inner.text);
 	}
 }
@@ -64,7 +64,7 @@ take_attachments(
 {
 	json_t *list, *v;
 	struct compose_attachment *all;
-	char field[32];
+	char field[40];
 	size_t i;
 
 	list =

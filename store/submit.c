@@ -406,6 +406,12 @@ advance(void *arg)
 }
 
 void
+submit_set_request(struct submit *s, const unsigned char request[32])
+{
+	memcpy(s->request, request, sizeof(s->request));
+}
+
+void
 submit_finish(struct submit *s)
 {
 	struct limit_inbox inbox;

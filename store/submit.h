@@ -100,6 +100,12 @@ bool submit_feed(struct submit *sub, const void *p, size_t n);
 /* Known by now to fail? The code then, for a door that can stop early. */
 enum err_code submit_failed(const struct submit *sub);
 
+/*
+ * REST with a body that streams: the request hash, known only at its end.
+ * Before submit_finish(), instead of `request` in the envelope.
+ */
+void submit_set_request(struct submit *sub, const unsigned char request[32]);
+
 /* All bytes are in. `done` will run; the handle dies with it. */
 void submit_finish(struct submit *sub);
 
