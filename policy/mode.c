@@ -73,8 +73,9 @@ cancel_unsent(unsigned char *row, size_t n)
 {
 	/*@
 	  loop invariant bounds: 0 <= i <= n;
-	  loop invariant done: \forall integer k; 0 <= k < i ==>
-	  !unsent(row[k]); loop invariant kept: \forall integer k; 0 <= k < i &&
+	  loop invariant done:
+	    \forall integer k; 0 <= k < i ==> !unsent(row[k]);
+	  loop invariant kept: \forall integer k; 0 <= k < i &&
 	    !unsent(\at(row[k], Pre)) ==> row[k] == \at(row[k], Pre);
 	  loop invariant rest:
 	    \forall integer k; i <= k < n ==> row[k] == \at(row[k], Pre);

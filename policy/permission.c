@@ -16,37 +16,56 @@ approval_counts(const struct policy_held *m, size_t i)
 	       m->approval[i].round == m->round;
 }
 
-/* The first approval at or after `start` by another than `operator_id`. */
+/* The first approval that counts, or approval_count. */
 /*@
   requires valid_held(m);
-  requires start <= m->approval_count;
   assigns \nothing;
-  ensures range: start <= \result <= m->approval_count;
-  ensures found: \result < m->approval_count ==> counts(m, \result) &&
-    (!but_not || m->approval[\result].operator_id != operator_id);
+  ensures range: \result <= m->approval_count;
+  ensures found: \result < m->approval_count ==> counts(m, \result);
   ensures missing: \result == m->approval_count ==>
-    \forall integer k; start <= k < m->approval_count && counts(m, k) ==>
-      but_not && m->approval[k].operator_id == operator_id;
+    \forall integer k; 0 <= k < m->approval_count ==> !counts(m, k);
 */
 static size_t
-find_approval(const struct policy_held *m, size_t start, bool but_not,
-    unsigned operator_id)
+first_approval(const struct policy_held *m)
 {
 	size_t i;
 
 	/*@
-	  loop invariant bounds: start <= i <= m->approval_count;
+	  loop invariant bounds: 0 <= i <= m->approval_count;
 	  loop invariant none_yet:
-	    \forall integer k; start <= k < i && counts(m, k) ==>
-	      but_not && m->approval[k].operator_id == operator_id;
+	    \forall integer k; 0 <= k < i ==> !counts(m, k);
 	  loop assigns i;
 	  loop variant m->approval_count - i;
 	*/
-	for (i = start; i < m->approval_count; i++)
-		if (approval_counts(m, i) &&
-		    !(but_not && m->approval[i].operator_id == operator_id))
+	for (i = 0; i < m->approval_count; i++)
+		if (approval_counts(m, i))
 			break;
 	return i;
+}
+
+/* Has another person than that of the first approval approved too? */
+/*@
+  requires valid_held(m);
+  requires first < m->approval_count;
+  requires counts(m, first);
+  assigns \nothing;
+  ensures two: \result ==> approved_by_two(m);
+*/
+static bool
+has_second(const struct policy_held *m, size_t first)
+{
+	size_t i;
+
+	/*@
+	  loop invariant bounds: first < i <= m->approval_count;
+	  loop assigns i;
+	  loop variant m->approval_count - i;
+	*/
+	for (i = first + 1; i < m->approval_count; i++)
+		if (approval_counts(m, i) && m->approval[i].operator_id !=
+						 m->approval[first].operator_id)
+			return true;
+	return false;
 }
 
 /* Have as many persons approved as this message needs? */
@@ -60,16 +79,11 @@ find_approval(const struct policy_held *m, size_t start, bool but_not,
 static bool
 has_approvals(const struct policy_held *m)
 {
-	size_t first, second;
+	size_t first = first_approval(m);
 
-	first = find_approval(m, 0, false, 0);
 	if (first == m->approval_count || m->need_approvals > 2)
 		return false;
-	if (m->need_approvals < 2)
-		return true;
-	second =
-	    find_approval(m, first + 1, true, m->approval[first].operator_id);
-	return second < m->approval_count;
+	return m->need_approvals < 2 || has_second(m, first);
 }
 
 /*@
@@ -110,6 +124,12 @@ policy_may_release(const struct policy_held *m)
 	    m->findings < RISK_MEDIUM)
 		return RELEASE_BY_RULE;
 	return RELEASE_NONE;
+}
+
+bool
+policy_may_leave(const struct policy_held *m)
+{
+	return policy_may_release(m) != RELEASE_NONE;
 }
 
 bool

@@ -59,8 +59,6 @@ struct policy_held {
   predicate approved_by_two(struct policy_held *m) =
     \exists integer i, j; 0 <= i < j < m->approval_count && counts(m, i) &&
       counts(m, j) && m->approval[i].operator_id != m->approval[j].operator_id;
-  predicate open_to_policy(struct policy_held *m) =
-    !m->by_session && !m->is_paused;
   predicate every_recipient_covered(struct policy_held *m) =
     m->recipient_count > 0 &&
     \forall integer i; 0 <= i < m->recipient_count ==> m->rule_covers[i];
@@ -80,11 +78,6 @@ struct policy_held {
 /*@
   requires valid: valid_held(m);
   assigns \nothing;
-  ensures gate:
-    \result != RELEASE_NONE ==>
-      approved_by_a_person(m) ||
-      (releases(m->mode_submitted) && releases(m->mode_now)) ||
-      every_recipient_covered(m);
   ensures operator_names_it:
     \result == RELEASE_BY_OPERATOR ==> approved_by_a_person(m);
   ensures two_persons:
@@ -92,11 +85,11 @@ struct policy_held {
       approved_by_two(m);
   ensures mode_then_and_now:
     \result == RELEASE_BY_MODE ==> releases(m->mode_submitted) &&
-      releases(m->mode_now) && open_to_policy(m);
+      releases(m->mode_now);
   ensures rule_is_narrow:
     \result == RELEASE_BY_RULE ==> every_recipient_covered(m) &&
       !m->has_attachment && m->findings_complete &&
-      m->findings < RISK_MEDIUM && open_to_policy(m) &&
+      m->findings < RISK_MEDIUM &&
       m->mode_submitted >= MODE_GATED_ALL && m->mode_now >= MODE_GATED_ALL;
   ensures paused_waits_for_a_person:
     m->is_paused && \result != RELEASE_NONE ==> \result == RELEASE_BY_OPERATOR;
@@ -108,6 +101,21 @@ struct policy_held {
     \result == RELEASE_BY_MODE || \result == RELEASE_BY_RULE;
 */
 enum policy_release policy_may_release(const struct policy_held *m);
+
+/*
+ * The first promise, in one sentence: bytes leave only after an operator
+ * approved this version in this round, or under a mode that released then
+ * and releases now, or by a rule that covers every recipient.
+ */
+/*@
+  requires valid: valid_held(m);
+  assigns \nothing;
+  ensures gate:
+    \result ==> approved_by_a_person(m) ||
+      (releases(m->mode_submitted) && releases(m->mode_now)) ||
+      every_recipient_covered(m);
+*/
+bool policy_may_leave(const struct policy_held *m);
 
 /* An operator at the moment of a decision. */
 struct policy_decider {

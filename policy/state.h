@@ -40,9 +40,6 @@ bool policy_state_is_final(enum policy_state state);
   ensures agent_only_submits_or_cancels:
     \result && actor == ACTOR_AGENT ==>
       (from == STATE_NEW && to == STATE_HELD) || to == STATE_CANCELED;
-  ensures held_leaves_by_operator:
-    \result && from == STATE_HELD && to == STATE_APPROVED ==>
-      actor == ACTOR_OPERATOR;
   ensures approved_only_by_operator_or_policy:
     \result && to == STATE_APPROVED ==>
       (from == STATE_HELD && actor == ACTOR_OPERATOR) ||

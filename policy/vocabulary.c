@@ -105,6 +105,15 @@ find(const struct word *table, size_t n, const char *name)
 	return NULL;
 }
 
+const char *
+policy_word_label(const char *name)
+{
+	for (size_t i = 0; i < COUNT(words); i++)
+		if (same(words[i].name, name))
+			return words[i].label;
+	return name;
+}
+
 #define NAME_OF(noun, table)                                                   \
 	const char *policy_##noun##_name(int noun)                             \
 	{                                                                      \
@@ -128,26 +137,22 @@ find(const struct word *table, size_t n, const char *name)
 		return true;                                                   \
 	}
 
-/* clang-format off: one line each reads as the table it is. */
-NAME_OF(state, states)
-LABEL_OF(state, states)
-NAME_OF(delivery, deliveries)
-LABEL_OF(delivery, deliveries)
-NAME_OF(mode, modes) LABEL_OF(mode, modes) NAME_OF(actor, actors)
-    NAME_OF(role, roles) NAME_OF(risk, risks) LABEL_OF(risk, risks)
-	NAME_OF(category, categories) LABEL_OF(category, categories)
-	    NAME_OF(hint, hints) LABEL_OF(hint, hints)
-		NAME_OF(hold_reason, hold_reasons)
-		    LABEL_OF(hold_reason, hold_reasons) NAME_OF(event, events)
+/* One line each reads as the table it is. */
+/* clang-format off */
+NAME_OF(state, states)           LABEL_OF(state, states)
+NAME_OF(delivery, deliveries)    LABEL_OF(delivery, deliveries)
+NAME_OF(mode, modes)             LABEL_OF(mode, modes)
+NAME_OF(actor, actors)
+NAME_OF(role, roles)
+NAME_OF(risk, risks)             LABEL_OF(risk, risks)
+NAME_OF(category, categories)    LABEL_OF(category, categories)
+NAME_OF(hint, hints)             LABEL_OF(hint, hints)
+NAME_OF(hold_reason, hold_reasons)
+LABEL_OF(hold_reason, hold_reasons)
+NAME_OF(event, events)
 
-			FIND(state, states) FIND(mode, modes) FIND(role, roles)
-			    FIND(category, categories) FIND(hint, hints)
-    /* clang-format on */
-
-    const char *policy_word_label(const char *name)
-{
-	for (size_t i = 0; i < COUNT(words); i++)
-		if (same(words[i].name, name))
-			return words[i].label;
-	return name;
-}
+FIND(state, states)
+FIND(mode, modes)
+FIND(role, roles)
+FIND(category, categories)
+FIND(hint, hints)
