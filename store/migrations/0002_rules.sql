@@ -260,23 +260,26 @@ REVOKE CREATE ON SCHEMA d FROM p_policy;
 
 -- Triggers: run with the rights of the caller, so current_user is the zone --
 
+-- Once a statement: a batch of new rows is checked as a set.
 CREATE FUNCTION d.state_insert() RETURNS trigger LANGUAGE plpgsql
 	SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	bad record;
 BEGIN
-	IF NEW.round <> 1 OR NEW.integrity IS NOT NULL OR NOT EXISTS (SELECT 1
-	    FROM d.edge e WHERE e.from_state = 0 AND e.to_state = NEW.state
-	    AND e.actor = current_user) THEN
-		RAISE EXCEPTION 'new message as % refused for %', NEW.state,
+	SELECT n.state INTO bad FROM fresh n LEFT JOIN d.edge e
+	    ON e.from_state = 0 AND e.to_state = n.state
+	    AND e.actor = current_user
+	    WHERE e.actor IS NULL OR n.round <> 1 OR n.integrity IS NOT NULL
+	    OR n.state = 2 AND NOT d.has_release(n.message_id, n.tenant_id,
+	        n.version, n.round) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'new message as % refused for %', bad.state,
 		    current_user USING ERRCODE = '23514';
 	END IF;
-	IF NEW.state = 2 AND NOT d.has_release(NEW.message_id, NEW.tenant_id,
-	    NEW.version, NEW.round) THEN
-		RAISE EXCEPTION 'not released' USING ERRCODE = '23514';
-	END IF;
-	RETURN NEW;
+	RETURN NULL;
 END $$;
-CREATE TRIGGER starts BEFORE INSERT ON d.state
-	FOR EACH ROW EXECUTE FUNCTION d.state_insert();
+CREATE TRIGGER starts AFTER INSERT ON d.state REFERENCING NEW TABLE AS fresh
+	FOR EACH STATEMENT EXECUTE FUNCTION d.state_insert();
 
 CREATE FUNCTION d.state_update() RETURNS trigger LANGUAGE plpgsql
 	SET search_path = pg_catalog, pg_temp AS $$

@@ -240,6 +240,8 @@ BEGIN
 	    WHERE x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 
+CREATE TYPE d.seen AS (thread_id uuid, digest bytea, reasons text,
+	key_id bigint);
 CREATE TYPE d.submit_result AS (ord int, status int, code text,
 	message_id uuid, thread_id uuid, state smallint, version smallint,
 	round smallint, digest bytea, reasons text, hold_until timestamptz,
@@ -264,7 +266,8 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	digest bytea, reasons text, hold_until timestamptz, wait int,
 	replay boolean, already_held boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.actor = '' AS $$
+	SET postern.actor = '' SET plan_cache_mode = force_generic_plan
+	SET jit = off SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
 	box bigint[];
@@ -284,6 +287,7 @@ DECLARE
 	this_month date := date_trunc('month', clock_timestamp()
 	    AT TIME ZONE 'UTC')::date;
 	any_lists boolean;
+	keys bytea[];
 BEGIN
 	-- 250 and 202 mean that it is on the disk, whatever the client set.
 	PERFORM set_config('synchronous_commit', 'on', true);
@@ -328,8 +332,9 @@ BEGIN
 	    u.i FROM unnest(submit_batch_1.t, box, st) u(t, i, s)
 	    WHERE u.s = 200) ORDER BY q.tenant_id, q.inbox_id FOR UPDATE;
 
-	SELECT array_agg(u.r1 = 1 AND u.r2 = 1 ORDER BY u.o) INTO first
-	    FROM (SELECT w.o, row_number() OVER (PARTITION BY w.m ORDER BY w.o)
+	SELECT array_agg(u.r1 = 1 AND u.r2 = 1 ORDER BY u.o),
+	    array_agg(u.key ORDER BY u.o) INTO first, keys
+	    FROM (SELECT w.o, coalesce(w.i, w.q) AS key, row_number() OVER (PARTITION BY w.m ORDER BY w.o)
 	        AS r1, row_number() OVER (PARTITION BY w.t, w.l, coalesce(w.i, w.q)
 	        ORDER BY w.o) AS r2 FROM unnest(submit_batch_1.mid,
 	        submit_batch_1.t, ln, submit_batch_1.idem, submit_batch_1.request)
@@ -360,15 +365,14 @@ BEGIN
 		        nullif(u.not_after, 0) / 1000000.0)) AS hold_until,
 		    string_to_array(u.rcpts, E'\n') AS rcpt,
 		    e.message_id AS old_id, e.request_sha256 AS old_request,
-		    e.created_at AS old_at, es.state AS old_state,
-		    es.version AS old_version, es.round AS old_round,
-		    es.hold_until AS old_hold, em.thread_id AS old_thread,
-		    em.digest AS old_digest, em.reasons AS old_reasons,
+		    e.created_at AS old_at, e.state AS old_state,
+		    e.version AS old_version, e.round AS old_round,
+		    e.hold_until AS old_hold, (e.m).thread_id AS old_thread,
+		    (e.m).digest AS old_digest, (e.m).reasons AS old_reasons,
 		    ms.state AS same_state, ms.version AS same_version,
 		    ms.round AS same_round, ms.hold_until AS same_hold,
-		    mm.thread_id AS same_thread, mm.digest AS same_digest,
-		    mm.reasons AS same_reasons, mm.key_id AS same_key,
-		    coalesce(u.idem, u.request) AS idem_key,
+		    (ms.m).thread_id AS same_thread, (ms.m).digest AS same_digest,
+		    (ms.m).reasons AS same_reasons, (ms.m).key_id AS same_key,
 		    up.chunks AS put_chunks
 		FROM unnest(submit_batch_1.t, submit_batch_1.k, box, sc, kd, ln, st,
 		    first, submit_batch_1.mid, submit_batch_1.rcpts,
@@ -389,14 +393,14 @@ BEGIN
 		    submit_batch_1.duplicate, submit_batch_1.revises,
 		    submit_batch_1.limiter, submit_batch_1.relay_box,
 		    submit_batch_1.tag, submit_batch_1.expiry,
-		    submit_batch_1.tag_mode, submit_batch_1.tag_mode_epoch)
+		    submit_batch_1.tag_mode, submit_batch_1.tag_mode_epoch, keys)
 		    WITH ORDINALITY u(t, k, box, scope, kind, lineage, st, fresh,
 		    mid, rcpts, kinds, params, size, body_tag, send_at, not_after,
 		    digest, door, subject, header_from, rfc_id, in_reply_to, refs,
 		    thread, labels, context, risk, findings_set, finding_max,
 		    attachments, tenant_epoch, tenant_box, inbox_epoch, inbox_box,
 		    chunks, body, idem, request, duplicate, revises, limiter,
-		    relay_box, tag, expiry, tag_mode, tag_mode_epoch, o)
+		    relay_box, tag, expiry, tag_mode, tag_mode_epoch, idem_key, o)
 		LEFT JOIN d.inbox x ON x.tenant_id = u.t AND x.inbox_id = u.box
 		    AND u.st = 200
 		LEFT JOIN d.tenant n ON n.tenant_id = x.tenant_id
@@ -405,19 +409,27 @@ BEGIN
 		LEFT JOIN d.quota q ON q.tenant_id = x.tenant_id
 		    AND q.inbox_id = x.inbox_id
 		CROSS JOIN d.global_pause p
-		LEFT JOIN d.idem e ON e.tenant_id = x.tenant_id
-		    AND e.inbox_id = x.inbox_id AND e.lineage = u.lineage
-		    AND e.key_sha256 = coalesce(u.idem, u.request)
-		LEFT JOIN d.state es ON es.message_id = e.message_id
-		    AND es.tenant_id = e.tenant_id
-		LEFT JOIN d.message em ON em.message_id = es.message_id
-		    AND em.tenant_id = es.tenant_id AND em.version = es.version
-		LEFT JOIN d.state ms ON ms.message_id = u.mid
-		    AND ms.tenant_id = x.tenant_id AND ms.inbox_id = x.inbox_id
-		LEFT JOIN d.message mm ON mm.message_id = ms.message_id
-		    AND mm.tenant_id = ms.tenant_id AND mm.version = ms.version
-		LEFT JOIN d.upload up ON u.body IS NULL AND up.message_id = u.mid
-		    AND up.tenant_id = x.tenant_id AND up.inbox_id = x.inbox_id
+		LEFT JOIN LATERAL (SELECT y.message_id, y.request_sha256,
+		    y.created_at, z.state, z.version, z.round, z.hold_until,
+		    (SELECT ROW(m.thread_id, m.digest, m.reasons, m.key_id)::d.seen
+		        FROM d.message m WHERE m.message_id = z.message_id
+		        AND m.tenant_id = z.tenant_id AND m.version = z.version) AS m
+		    FROM d.idem y JOIN d.state z ON z.message_id = y.message_id
+		        AND z.tenant_id = y.tenant_id
+		    WHERE y.tenant_id = x.tenant_id AND y.inbox_id = x.inbox_id
+		    AND y.lineage = u.lineage
+		    AND y.key_sha256 = u.idem_key LIMIT 1) e ON true
+		LEFT JOIN LATERAL (SELECT z.state, z.version, z.round, z.hold_until,
+		    (SELECT ROW(m.thread_id, m.digest, m.reasons, m.key_id)::d.seen
+		        FROM d.message m WHERE m.message_id = z.message_id
+		        AND m.tenant_id = z.tenant_id AND m.version = z.version) AS m
+		    FROM d.state z WHERE z.message_id = u.mid
+		    AND z.tenant_id = x.tenant_id AND z.inbox_id = x.inbox_id
+		    LIMIT 1) ms ON true
+		LEFT JOIN LATERAL (SELECT y.chunks FROM d.upload y
+		    WHERE u.body IS NULL AND y.message_id = u.mid
+		    AND y.tenant_id = x.tenant_id AND y.inbox_id = x.inbox_id
+		    LIMIT 1) up ON true
 	), v AS MATERIALIZED (
 		SELECT r.*, CASE
 		    WHEN r.st <> 200 OR r.gone THEN
