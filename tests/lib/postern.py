@@ -99,8 +99,8 @@ class Deployment:
             self._start_postgres()
             if redis:
                 self.start_redis()
-            self._migrate()
             self._write_conf()
+            self._migrate()
             self._first_operator()
         except BaseException:
             self.close()
@@ -249,13 +249,14 @@ class Deployment:
 
     def _migrate(self):
         self.sql("CREATE DATABASE postern", database="postgres")
-        psql = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h",
-                self.path("sock"), "-d", "postern"]
-        self._run([*psql, "-U", "postgres", "-f",
-                   os.path.join(TOP, "store", "roles.sql")])
-        for name in sorted(glob.glob(
-                os.path.join(TOP, "store", "migrations", "*.sql"))):
-            self._run([*psql, "-U", "l_migrate", "-1", "-f", name])
+        self.ctl("migrate", "--superuser", "postgres")
+
+    def ctl(self, *args, session=None):
+        """posternctl as root; its output."""
+        more = ["--session", session] if session else []
+        return self._run([os.path.join(build_dir(), "posternctl"), "-c",
+                          self.conf, *more, *args],
+                         env={**os.environ, "HOME": self.dir})
 
     # -- configuration and programs ---------------------------------------
 
@@ -374,7 +375,6 @@ class Deployment:
             memlimit=int(p["m"]) * 1024)
 
     def _first_operator(self):
-        self.api("deployment_init_1", os.geteuid(), self.deployment)
         salt, params = os.urandom(16), "argon2id m=19456 t=2 p=1"
         output = self._output(salt, params, self.operator_password)
         self.api("setup_1", self.operator, salt, params,
