@@ -412,7 +412,7 @@ log_parameter_max_length_on_error = 0
         self.ctl("domain", "verify", DOMAIN, "--force")
         claim = self.ctl_json("inbox", "create", INBOX, "--tenant", TENANT,
                               "--display-name", "Demo agent")
-        keys = self.ctl_json("claim", claim["claim"])
+        keys = self.ctl_json("claim", claim["claim_code"])
         self.ctl("logout")
         write_private(made, json.dumps(
             {"key": keys["key"], "smtp_key": keys["smtp_key"]}))

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: ISC */
+/* client_internal.h - what client.c (life) and client_step.c (steps) share. */
+#ifndef DELIVER_CLIENT_INTERNAL_H
+#define DELIVER_CLIENT_INTERNAL_H
+
+#include "deliver/client.h"
+#include "deliver/reply.h"
+#include "deliver/stuff.h"
+
+struct bufferevent;
+struct loop_timer;
+
+enum client_state {
+	CS_CONNECT,
+	CS_HANDSHAKE,
+	CS_GREETING,
+	CS_EHLO,
+	CS_HELO,
+	CS_STARTTLS,
+	CS_AUTH_PLAIN,
+	CS_AUTH_LOGIN,
+	CS_AUTH_USER,
+	CS_AUTH_PASSWORD,
+	CS_READY, /* the owner's turn */
+	CS_MAIL,
+	CS_RCPT,
+	CS_DATA,
+	CS_BODY,
+	CS_GATE, /* the owner's turn */
+	CS_DOT,
+	CS_END,
+	CS_COUNT
+};
+
+struct client_row {
+	enum client_rcpt result;
+	struct reply reply;
+};
+
+struct client {
+	struct loop *loop;
+	struct client_conf conf;
+	struct client_events ev;
+	void *arg;
+	enum client_state state;
+	enum client_end end;
+	struct bufferevent *bev;
+	struct loop_timer *timer;
+	struct reply_parser parser;
+	struct reply ehlo, last;
+	bool is_tls, all_given, upgrade, asked, quits;
+	struct stuff stuff;
+	struct client_row *rows;
+	size_t at; /* the recipient being asked */
+	char tls_text[96];
+};
+
+/* client_step.c: a whole reply arrived in c->last. */
+void client_on_reply(struct client *c);
+/* Begin with EHLO (again after TLS). */
+void client_greet(struct client *c);
+
+/* client.c */
+void client_enter(struct client *c, enum client_state state);
+void client_say(struct client *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void client_say_secret(struct client *c, struct str s);
+/* End the session with `end`; on_end comes from the loop. */
+void client_finish(struct client *c, enum client_end end);
+/* The peer or the network failed: open recipients are deferred. */
+void client_broke(struct client *c, const char *why);
+/* Ask the owner, from a clean stack. */
+void client_ask_ready(struct client *c);
+void client_want_body(struct client *c);
+void client_upgrade(struct client *c);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client_step.c - what each reply means, in the order of a transaction.
+ *
+ * 2xx goes on, 4xx defers, 5xx fails: of one recipient after RCPT, of all
+ * after MAIL, DATA and the dot. Before MAIL every refusal only ends this
+ * address, because another host of the domain may be well.
+ */
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/xalloc.h"
+#include "deliver/client_internal.h"
+
+static bool
+is_2xx(const struct client *c)
+{
+	return c->last.code / 100 == 2;
+}
+
+static bool
+wants_tls(const struct client *c)
+{
+	return !c->is_tls &&
+	       (c->conf.policy == CLIENT_TLS_MUST ||
+		   (c->conf.policy == CLIENT_TLS_MAY && c->ehlo.starttls));
+}
+
+void
+client_greet(struct client *c)
+{
+	client_enter(c, CS_EHLO);
+	client_say(c, "EHLO %s", c->conf.helo);
+}
+
+/* The same verdict for every recipient that has none yet. */
+static void
+verdict_all(struct client *c, enum client_rcpt from)
+{
+	enum client_rcpt to = CLIENT_RCPT_DEFERRED;
+	size_t i;
+
+	if (is_2xx(c))
+		to = CLIENT_RCPT_DELIVERED;
+	else if (c->last.code / 100 == 5)
+		to = CLIENT_RCPT_FAILED;
+	for (i = 0; i < c->conf.rcpt_count; i++) {
+		if (c->rows[i].result != from)
+			continue;
+		c->rows[i].result = to;
+		c->rows[i].reply = c->last;
+	}
+}
+
+static void
+say_base64(struct client *c, const char *prefix, struct str raw)
+{
+	size_t cap = strlen(prefix) + (raw.n + 2) / 3 * 4 + 1;
+	char *line = xmalloc(cap);
+	size_t at = strlen(prefix);
+	int n;
+
+	memcpy(line, prefix, at);
+	n = EVP_EncodeBlock((unsigned char *)line + at,
+	    (const unsigned char *)raw.p, (int)raw.n);
+	client_say_secret(c, (struct str){ line, at + (size_t)n });
+	OPENSSL_cleanse(line, cap);
+	free(line);
+}
+
+static void
+start_auth(struct client *c)
+{
+	struct buf plain = { 0 };
+
+	if (c->ehlo.auth_plain) {
+		client_enter(c, CS_AUTH_PLAIN);
+		buf_u8(&plain, 0);
+		buf_add_str(&plain, c->conf.user);
+		buf_u8(&plain, 0);
+		buf_add_str(&plain, c->conf.password);
+		say_base64(c, "AUTH PLAIN ", buf_str(&plain));
+		buf_wipe(&plain);
+		buf_free(&plain);
+	} else if (c->ehlo.auth_login) {
+		client_enter(c, CS_AUTH_LOGIN);
+		client_say(c, "AUTH LOGIN");
+	} else {
+		client_broke(c, "the next hop offers no AUTH we speak");
+	}
+}
+
+static void
+on_ehlo(struct client *c)
+{
+	if (!is_2xx(c) && c->state == CS_EHLO && !c->is_tls &&
+	    c->last.code / 100 == 5 && c->conf.policy != CLIENT_TLS_MUST) {
+		client_enter(c, CS_HELO);
+		client_say(c, "HELO %s", c->conf.helo);
+		return;
+	}
+	if (!is_2xx(c)) {
+		client_finish(c, CLIENT_END_NEXT);
+		return;
+	}
+	c->ehlo = c->last;
+	if (wants_tls(c)) {
+		client_enter(c, CS_STARTTLS);
+		client_say(c, "STARTTLS");
+	} else if (c->conf.user.n > 0 && c->is_tls) {
+		start_auth(c);
+	} else if (c->conf.user.n > 0) {
+		client_broke(c, "AUTH is only sent over verified TLS");
+	} else {
+		client_ask_ready(c);
+	}
+}
+
+static void
+on_auth(struct client *c)
+{
+	if (c->last.code == 334 && c->state == CS_AUTH_LOGIN) {
+		client_enter(c, CS_AUTH_USER);
+		say_base64(c, "", c->conf.user);
+	} else if (c->last.code == 334 && c->state == CS_AUTH_USER) {
+		client_enter(c, CS_AUTH_PASSWORD);
+		say_base64(c, "", c->conf.password);
+	} else if (is_2xx(c)) {
+		client_ask_ready(c);
+	} else {
+		client_finish(c, CLIENT_END_NEXT);
+	}
+}
+
+/* Fail all before MAIL, without asking the next hop. */
+static bool
+refuse(struct client *c, const char *enhanced, const char *why)
+{
+	c->last = (struct reply){ .code = 554 };
+	(void)snprintf(
+	    c->last.enhanced, sizeof(c->last.enhanced), "%s", enhanced);
+	(void)snprintf(c->last.text, sizeof(c->last.text), "%s", why);
+	verdict_all(c, CLIENT_RCPT_OPEN);
+	client_finish(c, CLIENT_END_DONE);
+	return false;
+}
+
+static bool
+can_carry(struct client *c)
+{
+	if (c->ehlo.size > 0 && c->conf.size > c->ehlo.size)
+		return refuse(c, "5.3.4", "larger than the next hop takes");
+	if (c->conf.is_8bit && !c->ehlo.eightbitmime)
+		return refuse(c, "5.6.3", "the next hop takes no 8-bit text");
+	if (c->conf.needs_utf8 && !c->ehlo.smtputf8)
+		return refuse(
+		    c, "5.6.7", "the next hop takes no UTF-8 address");
+	return true;
+}
+
+void
+client_mail(struct client *c)
+{
+	char size[40] = "";
+
+	if (c->state != CS_READY || !can_carry(c))
+		return;
+	if (c->ehlo.size != 0)
+		(void)snprintf(size, sizeof(size), " SIZE=%lld", c->conf.size);
+	client_enter(c, CS_MAIL);
+	client_say(c, "MAIL FROM:<%.*s>%s%s%s", (int)c->conf.mail_from.n,
+	    c->conf.mail_from.p, size, c->conf.is_8bit ? " BODY=8BITMIME" : "",
+	    c->conf.needs_utf8 ? " SMTPUTF8" : "");
+}
+
+static void
+ask_rcpt(struct client *c)
+{
+	struct str r = c->conf.rcpt[c->at];
+
+	client_enter(c, CS_RCPT);
+	client_say(c, "RCPT TO:<%.*s>", (int)r.n, r.p);
+}
+
+static void
+on_mail(struct client *c)
+{
+	if (is_2xx(c)) {
+		c->at = 0;
+		ask_rcpt(c);
+		return;
+	}
+	verdict_all(c, CLIENT_RCPT_OPEN);
+	client_finish(c, CLIENT_END_DONE);
+}
+
+static bool
+any_taken(const struct client *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->conf.rcpt_count; i++) {
+		if (c->rows[i].result == CLIENT_RCPT_TAKEN)
+			return true;
+	}
+	return false;
+}
+
+static void
+on_rcpt(struct client *c)
+{
+	struct client_row *row = &c->rows[c->at];
+
+	row->reply = c->last;
+	if (is_2xx(c))
+		row->result = CLIENT_RCPT_TAKEN;
+	else if (c->last.code / 100 == 5)
+		row->result = CLIENT_RCPT_FAILED;
+	else
+		row->result = CLIENT_RCPT_DEFERRED;
+	if (c->last.code == 421) {
+		client_broke(c, c->last.text);
+	} else if (++c->at < c->conf.rcpt_count) {
+		ask_rcpt(c);
+	} else if (any_taken(c)) {
+		client_enter(c, CS_DATA);
+		client_say(c, "DATA");
+	} else {
+		client_finish(c, CLIENT_END_DONE);
+	}
+}
+
+static void
+on_data(struct client *c)
+{
+	if (c->last.code == 354) {
+		client_enter(c, CS_BODY);
+		client_want_body(c);
+		return;
+	}
+	if (is_2xx(c)) /* nonsense; nothing was accepted */
+		c->last.code = 451;
+	verdict_all(c, CLIENT_RCPT_TAKEN);
+	client_finish(c, CLIENT_END_DONE);
+}
+
+static void
+on_dot(struct client *c)
+{
+	if (c->last.code / 100 == 3 || c->last.code / 100 == 1) {
+		client_broke(c, "no final reply to the message");
+		return;
+	}
+	verdict_all(c, CLIENT_RCPT_TAKEN);
+	client_finish(c, CLIENT_END_DONE);
+}
+
+static void
+on_starttls(struct client *c)
+{
+	if (c->last.code == 220) {
+		c->upgrade = true;
+		/* Our STARTTLS has left, or its reply would not be here. */
+		client_upgrade(c);
+	} else if (c->conf.policy == CLIENT_TLS_MUST) {
+		client_finish(c, CLIENT_END_NEXT);
+	} else {
+		client_finish(c, CLIENT_END_TLS);
+	}
+}
+
+void
+client_on_reply(struct client *c)
+{
+	switch (c->state) {
+	case CS_GREETING:
+		if (c->last.code == 220)
+			client_greet(c);
+		else
+			client_finish(c, CLIENT_END_NEXT);
+		return;
+	case CS_EHLO:
+	case CS_HELO:
+		on_ehlo(c);
+		return;
+	case CS_STARTTLS:
+		on_starttls(c);
+		return;
+	case CS_AUTH_PLAIN:
+	case CS_AUTH_LOGIN:
+	case CS_AUTH_USER:
+	case CS_AUTH_PASSWORD:
+		on_auth(c);
+		return;
+	case CS_MAIL:
+		on_mail(c);
+		return;
+	case CS_RCPT:
+		on_rcpt(c);
+		return;
+	case CS_DATA:
+		on_data(c);
+		return;
+	case CS_DOT:
+		on_dot(c);
+		return;
+	case CS_CONNECT:
+	case CS_HANDSHAKE:
+	case CS_READY:
+	case CS_BODY:
+	case CS_GATE:
+	case CS_END:
+	case CS_COUNT:
+		break;
+	}
+	client_broke(c, "the next hop spoke out of turn");
+}

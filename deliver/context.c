@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: ISC */
+#include "deliver/context.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/codec.h"
+#include "base/conf.h"
+#include "base/secret.h"
+#include "base/str.h"
+#include "base/xalloc.h"
+#include "deliver/job.h"
+#include "deliver/route.h"
+#include "net/tls.h"
+#include "seal/body.h"
+#include "seal/keyfile.h"
+
+#define SMTP_PORT 25
+
+static struct kept {
+	struct conf *conf;
+	struct kept *next;
+} * kept_first;
+
+void
+context_keep(struct conf *old)
+{
+	struct kept *k = xcalloc(1, sizeof(*k));
+
+	k->conf = old;
+	k->next = kept_first;
+	kept_first = k;
+}
+
+/* "host:port", "[v6]:port" or "host" (port 25); "" = by MX. */
+static bool
+set_smarthost(struct job_context *ctx, const char *text, struct err *err)
+{
+	const char *colon = strrchr(text, ':');
+	unsigned long long port = SMTP_PORT;
+	size_t n = strlen(text);
+
+	if (colon != NULL && strchr(colon, ']') == NULL) {
+		if (!str_to_u64(str_of(colon + 1), 65535, &port) || port == 0) {
+			err_set(
+			    err, 1, "deliver.smarthost: %s has no port", text);
+			return false;
+		}
+		n = (size_t)(colon - text);
+	}
+	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	}
+	if (n >= sizeof(ctx->smarthost)) {
+		err_set(err, 1, "deliver.smarthost: the name is too long");
+		return false;
+	}
+	memcpy(ctx->smarthost, text, n);
+	ctx->smarthost[n] = '\0';
+	ctx->smarthost_port = (unsigned short)port;
+	return true;
+}
+
+/* The first line of the file. */
+static bool
+read_password(struct job_context *ctx, const char *path, struct err *err)
+{
+	FILE *in = fopen(path, "re");
+	bool ok =
+	    in != NULL && fgets(ctx->smarthost_password,
+			      sizeof(ctx->smarthost_password), in) != NULL;
+
+	if (in != NULL)
+		(void)fclose(in);
+	ctx->smarthost_password[strcspn(ctx->smarthost_password, "\r\n")] =
+	    '\0';
+	if (!ok)
+		err_set(err, 1,
+		    "deliver.smarthost_password_file: %s cannot be read", path);
+	return ok;
+}
+
+bool
+context_reload(
+    struct job_context *ctx, const struct conf *conf, struct err *err)
+{
+	struct net_tls *tls =
+	    net_tls_client_new(conf->deliver_smarthost_ca_file, err);
+
+	if (tls == NULL)
+		return false;
+	if (conf->deliver_smarthost_user[0] != '\0' &&
+	    !read_password(ctx, conf->deliver_smarthost_password_file, err)) {
+		net_tls_free(tls);
+		return false;
+	}
+	net_tls_free(ctx->tls);
+	ctx->tls = tls;
+	ctx->conf = conf;
+	return set_smarthost(ctx, conf->deliver_smarthost, err);
+}
+
+static bool
+load_deployment(struct job_context *ctx, const char *path, struct err *err)
+{
+	char text[64] = "";
+	FILE *in = fopen(path, "re");
+	bool ok = in != NULL && fgets(text, sizeof(text), in) != NULL &&
+		  hex_decode(ctx->deployment, sizeof(ctx->deployment), text,
+		      strcspn(text, "\r\n"));
+
+	if (in != NULL)
+		(void)fclose(in);
+	if (!ok)
+		err_set(err, 1, "%s: not the identity of a deployment", path);
+	return ok;
+}
+
+static bool
+load_keys(struct job_context *ctx, const struct conf *conf, struct err *err)
+{
+	struct secret pub = { 0 };
+
+	if (!seal_keyfile_load(&ctx->relay_key, conf->keys_relay_key_file,
+		SEAL_KEYFILE_RELAY, err) ||
+	    !seal_keyfile_load(
+		&pub, conf->keys_relay_pub_file, SEAL_KEYFILE_RELAY_PUB, err) ||
+	    !seal_keyfile_load(&ctx->approve_key, conf->keys_approve_key_file,
+		SEAL_KEYFILE_APPROVE, err) ||
+	    !seal_keyfile_load(&ctx->policy_key, conf->keys_policy_key_file,
+		SEAL_KEYFILE_POLICY, err))
+		return false;
+	memcpy(ctx->relay_pub, pub.b, sizeof(ctx->relay_pub));
+	return load_deployment(ctx, conf->keys_deployment_file, err);
+}
+
+bool
+context_open(struct job_context *ctx, struct loop *loop,
+    const struct conf *conf, struct err *err)
+{
+	ctx->loop = loop;
+	ctx->zstd = seal_zstd_new();
+	if (!load_keys(ctx, conf, err) || !context_reload(ctx, conf, err))
+		return false;
+	ctx->resolver = resolver_new(loop, conf, err);
+	if (ctx->resolver == NULL)
+		return false;
+	ctx->relay = relay_new(loop, conf);
+	return true;
+}
+
+void
+context_close(struct job_context *ctx)
+{
+	struct kept *k;
+
+	resolver_free(ctx->resolver);
+	relay_free(ctx->relay);
+	net_tls_free(ctx->tls);
+	seal_zstd_free(ctx->zstd);
+	secret_wipe(&ctx->relay_key);
+	secret_wipe(&ctx->approve_key);
+	secret_wipe(&ctx->policy_key);
+	OPENSSL_cleanse(
+	    ctx->smarthost_password, sizeof(ctx->smarthost_password));
+	while ((k = kept_first) != NULL) {
+		kept_first = k->next;
+		conf_free(k->conf);
+		free(k);
+	}
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * job.c - a job's life and the ways it ends. The steps are in job_check.c
+ * (is this what was approved?) and job_relay.c (hand it over).
+ */
+#include "deliver/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "base/xalloc.h"
+#include "deliver/backoff.h"
+#include "deliver/job_internal.h"
+
+static void
+tell_end(void *arg)
+{
+	struct job *job = arg;
+
+	job->end(job->arg, job);
+}
+
+void
+job_over(struct job *job)
+{
+	if (job->over)
+		return;
+	job->over = true;
+	loop_defer(job->ctx->loop, tell_end, job);
+}
+
+static void
+on_ended(void *arg, enum relay_status st, const char *why)
+{
+	struct job *job = arg;
+	char id[UUID_ID_MAX];
+
+	job->op = NULL;
+	if (st != RELAY_DONE) {
+		uuid_to_id(id, "msg_", &job->lease.message);
+		/* The lease runs out, and the sweep settles what is open. */
+		log_warn("deliver.result", KV("message", id), KV("why", why));
+	}
+	job_over(job);
+}
+
+void
+job_release(struct job *job, int retry_s)
+{
+	relay_cancel(job->op);
+	job->op =
+	    relay_release(job->ctx->relay, &job->lease, retry_s, on_ended, job);
+}
+
+static const char *
+result_name(enum relay_result result)
+{
+	switch (result) {
+	case RELAY_DELIVERED:
+		return "delivered";
+	case RELAY_DEFERRED:
+		return "deferred";
+	case RELAY_FAILED:
+		return "failed";
+	case RELAY_UNCERTAIN:
+		return "uncertain";
+	}
+	return "deferred";
+}
+
+static void
+log_result(const struct job *job, const struct relay_rcpt *r)
+{
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &job->lease.message);
+	metrics_inc(M_DELIVERIES, result_name(r->result), NULL);
+	if (r->result == RELAY_UNCERTAIN) {
+		log_warn(
+		    "deliver.uncertain", KV("message", id), KV("why", r->text));
+		return;
+	}
+	log_info("deliver.result", KV("message", id), KV("code", r->code),
+	    KV("enhanced", r->enhanced), KV("why", result_name(r->result)),
+	    KV("ms", clock_mono_ms() - job->began_ms));
+}
+
+void
+job_finish(struct job *job, const struct relay_rcpt *v, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		log_result(job, &v[i]);
+	relay_cancel(job->op);
+	job->op = relay_finish(job->ctx->relay, &job->lease, v, n,
+	    backoff_seconds(job->attempts), on_ended, job);
+}
+
+void
+job_finish_all(struct job *job, enum relay_result result, int code,
+    const char *enhanced, const char *why)
+{
+	struct relay_rcpt *v = xcalloc(job->due_count + 1, sizeof(*v));
+	size_t i;
+
+	for (i = 0; i < job->due_count; i++) {
+		v[i].ix = job->due[i];
+		v[i].result = result;
+		v[i].code = code;
+		(void)snprintf(
+		    v[i].enhanced, sizeof(v[i].enhanced), "%s", enhanced);
+		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", why);
+	}
+	job_finish(job, v, job->due_count);
+	free(v);
+}
+
+struct job *
+job_start(const struct job_context *ctx, const struct store_lease *lease,
+    job_end_fn *end, void *arg)
+{
+	struct job *job = xcalloc(1, sizeof(*job));
+
+	job->ctx = ctx;
+	job->lease = *lease;
+	job->attempts = lease->attempts;
+	job->end = end;
+	job->arg = arg;
+	job->began_ms = clock_mono_ms();
+	job_fetch(job);
+	return job;
+}
+
+void
+job_stop(struct job *job)
+{
+	job->stopping = true;
+}
+
+void
+job_free(struct job *job)
+{
+	if (job == NULL)
+		return;
+	loop_undefer(job->ctx->loop, tell_end, job);
+	relay_cancel(job->op);
+	route_cancel(job->route);
+	client_free(job->client);
+	seal_open_free(job->open);
+	body_tag_end(job->tag, NULL);
+	secret_wipe(&job->key);
+	buf_wipe(&job->kept);
+	buf_free(&job->kept);
+	buf_free(&job->text);
+	free(job);
+}
+
+const struct store_lease *
+job_lease(const struct job *job)
+{
+	return &job->lease;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * job_check.c - is what lies in the database what was approved?
+ *
+ * Nothing the database says is believed: the release tag needs a key it does
+ * not have, the box opens only for exactly this version, round and digest,
+ * and the digest is made anew from the envelope and every byte of the body.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+#include "deliver/job_internal.h"
+
+static void
+on_integrity(void *arg, enum relay_status st, const char *why)
+{
+	struct job *job = arg;
+
+	(void)st;
+	(void)why;
+	job->op = NULL;
+	job_over(job);
+}
+
+void
+job_integrity(struct job *job, const char *why)
+{
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &job->lease.message);
+	log_error("deliver.integrity", KV("message", id), KV("why", why));
+	relay_cancel(job->op);
+	job->op = relay_integrity(
+	    job->ctx->relay, &job->lease, why, on_integrity, job);
+}
+
+/* Copy text into the job; views of it stay good until the job ends. */
+static bool
+keep_envelope(struct job *job, const struct relay_message *m)
+{
+	size_t from_at, rcpt_at;
+	struct str rest;
+
+	from_at = job->text.n;
+	buf_add_str(&job->text, m->mail_from);
+	rcpt_at = job->text.n;
+	buf_add_str(&job->text, m->rcpts);
+	(void)buf_cstr(&job->text);
+	job->mail_from =
+	    (struct str){ (char *)job->text.p + from_at, m->mail_from.n };
+	rest = (struct str){ (char *)job->text.p + rcpt_at, m->rcpts.n };
+	while (rest.n > 0 && job->rcpt_count < JOB_RCPT_MAX)
+		job->rcpt[job->rcpt_count++] = str_split(&rest, '\n');
+	return rest.n == 0 && job->rcpt_count > 0;
+}
+
+static bool
+keep_due(struct job *job, struct str due)
+{
+	unsigned long long ix;
+
+	while (due.n > 0 && job->due_count < JOB_RCPT_MAX) {
+		if (!str_to_u64(str_split(&due, ','), job->rcpt_count, &ix) ||
+		    ix == 0)
+			return false;
+		job->due[job->due_count] = (int)ix;
+		job->due_rcpt[job->due_count++] = job->rcpt[ix - 1];
+	}
+	return due.n == 0 && job->due_count > 0;
+}
+
+/* Bytes that could end the command they are put into (smtp.md R3). */
+static bool
+is_safe_address(struct str a)
+{
+	size_t i;
+
+	for (i = 0; i < a.n; i++) {
+		unsigned char c = (unsigned char)a.p[i];
+
+		if (c < 0x20 || c == 0x7f)
+			return false;
+	}
+	return a.n > 0 && a.n < 1000;
+}
+
+static bool
+has_high(struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		if ((unsigned char)s.p[i] >= 0x80)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_right_digest(const struct job *job, const struct relay_message *m)
+{
+	struct digest_input in = {
+		.tenant = (uint64_t)m->tenant,
+		.inbox = (uint64_t)m->inbox,
+		.message = job->lease.message,
+		.version = m->version,
+		.test = m->test,
+		.mail_from = job->mail_from,
+		.rcpt = job->rcpt,
+		.rcpt_count = (uint32_t)job->rcpt_count,
+		.params = m->params,
+		.size = (uint64_t)m->size,
+		.send_at = (uint64_t)m->send_at,
+		.not_after = (uint64_t)m->not_after,
+	};
+	unsigned char made[DIGEST_LEN];
+
+	memcpy(in.body_tag, m->body_tag.p, sizeof(in.body_tag));
+	digest_compute(made, &in);
+	return memcmp(made, m->digest.p, DIGEST_LEN) == 0;
+}
+
+static bool
+is_right_tag(const struct job *job, const struct relay_message *m,
+    const struct seal_release *r)
+{
+	unsigned char want[SEAL_TAG_LEN];
+
+	if (m->by_policy)
+		seal_tag_policy(want, &job->ctx->policy_key, r,
+		    (uint16_t)m->mode, (uint32_t)m->mode_epoch);
+	else
+		seal_tag_approve(want, &job->ctx->approve_key, r);
+	return seal_tag_eq(want, m->tag);
+}
+
+/* NULL when all is as approved; else what is not. */
+static const char *
+check(struct job *job, const struct relay_message *m)
+{
+	struct seal_release r = {
+		.epoch = m->epoch,
+		.tenant = (uint64_t)m->tenant,
+		.inbox = (uint64_t)m->inbox,
+		.message = job->lease.message,
+		.version = m->version,
+		.round = m->round,
+		.expiry = (uint64_t)m->expiry,
+	};
+	size_t i;
+
+	if (m->deployment.n != 16 || m->digest.n != DIGEST_LEN ||
+	    m->body_tag.n != sizeof(job->want_tag) ||
+	    memcmp(m->deployment.p, job->ctx->deployment, 16) != 0)
+		return "another deployment";
+	memcpy(r.deployment, m->deployment.p, 16);
+	memcpy(r.digest, m->digest.p, DIGEST_LEN);
+	if (m->tenant != job->lease.tenant)
+		return "another tenant";
+	if (!is_right_tag(job, m, &r))
+		return "release tag";
+	if (!keep_envelope(job, m) || !keep_due(job, m->due_ix))
+		return "recipients";
+	for (i = 0; i < job->rcpt_count; i++) {
+		if (!is_safe_address(job->rcpt[i]))
+			return "recipient address";
+		job->needs_utf8 |= has_high(job->rcpt[i]);
+	}
+	if (!is_safe_address(job->mail_from))
+		return "sender address";
+	if (!is_right_digest(job, m))
+		return "digest";
+	if (!seal_relay_open(&job->key, m->relay_box, job->ctx->relay_pub,
+		&job->ctx->relay_key, &r))
+		return "relay box";
+	return NULL;
+}
+
+static void
+on_fetch(void *arg, enum relay_status st, const char *why,
+    const struct relay_message *m)
+{
+	struct job *job = arg;
+	const char *wrong;
+
+	job->op = NULL;
+	if (st != RELAY_DONE) {
+		log_warn("deliver.result", KV("why", why));
+		job_over(job);
+		return;
+	}
+	if (m->due_ix.n == 0) {
+		job_release(job, 1);
+		return;
+	}
+	if (m->expiry != 0 && m->now_us > m->expiry) {
+		/* A tag is good until its expiry; the sweep ends the release.
+		 */
+		job_release(job, 60);
+		return;
+	}
+	wrong = check(job, m);
+	if (wrong != NULL) {
+		job_integrity(job, wrong);
+		return;
+	}
+	memcpy(job->want_tag, m->body_tag.p, sizeof(job->want_tag));
+	memcpy(job->id.deployment, m->deployment.p, 16);
+	job->id.tenant = (uint64_t)m->tenant;
+	job->id.inbox = (uint64_t)m->inbox;
+	job->id.message = job->lease.message;
+	job->id.version = m->version;
+	job->size = m->size;
+	job->chunks = m->chunks;
+	job->attempts = m->attempts;
+	job->is_kept = m->size <= JOB_KEEP_BYTES;
+	job_rewind(job, false);
+	job_read(job);
+}
+
+void
+job_fetch(struct job *job)
+{
+	job->op = relay_fetch(job->ctx->relay, &job->lease, on_fetch, job);
+}
+
+static void
+on_plain(void *arg, const void *p, size_t n)
+{
+	struct job *job = arg;
+
+	body_tag_add(job->tag, p, n);
+	if (job->relaying) {
+		job_relay_bytes(job, p, n);
+		return;
+	}
+	job->is_8bit |= has_high((struct str){ p, n });
+	if (job->is_kept)
+		buf_add(&job->kept, p, n);
+}
+
+void
+job_rewind(struct job *job, bool relaying)
+{
+	seal_open_free(job->open);
+	if (job->tag != NULL)
+		body_tag_end(job->tag, NULL);
+	job->relaying = relaying;
+	job->next_chunk = 0;
+	job->tag = body_tag_new(&job->key);
+	job->open =
+	    seal_open_new(job->ctx->zstd, &job->key, &job->id, on_plain, job);
+}
+
+/* The pass is over: were these all the bytes, and the right ones? */
+static bool
+is_whole(struct job *job)
+{
+	unsigned char made[32];
+
+	body_tag_end(job->tag, made);
+	job->tag = NULL;
+	return seal_open_finish(job->open) &&
+	       seal_open_size(job->open) == (uint64_t)job->size &&
+	       memcmp(made, job->want_tag, sizeof(made)) == 0;
+}
+
+static void
+on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
+{
+	struct job *job = arg;
+
+	if (chunk.p != NULL) {
+		if (job->read_failed)
+			return;
+		if (seq != job->next_chunk ||
+		    !seal_open_chunk(job->open, chunk.p, chunk.n))
+			job->read_failed = true;
+		job->next_chunk++;
+		return;
+	}
+	job->op = NULL;
+	if (st != RELAY_DONE) {
+		if (job->relaying && job->client != NULL)
+			client_abort(
+			    job->client, "the database did not answer");
+		else
+			job_over(job);
+	} else if (job->read_failed ||
+		   (job->next_chunk >= job->chunks && !is_whole(job))) {
+		/* With a client open, no dot has left: it is closed. */
+		client_free(job->client);
+		job->client = NULL;
+		job_integrity(job, "body");
+	} else if (job->relaying) {
+		job_relay_read(job, job->next_chunk >= job->chunks);
+	} else if (job->next_chunk >= job->chunks) {
+		job_route(job);
+	} else {
+		job_read(job);
+	}
+}
+
+void
+job_read(struct job *job)
+{
+	relay_cancel(job->op);
+	job->op = relay_body(job->ctx->relay, &job->lease, job->next_chunk,
+	    JOB_CHUNKS, on_chunk, job);
+}

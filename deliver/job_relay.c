@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * job_relay.c - find a next hop and hand the message over.
+ *
+ * One address after another until one takes the transaction; what it then
+ * says is the result. The database is asked twice: before MAIL FROM, to note
+ * which recipients are being sent, and before the final dot.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/xalloc.h"
+#include "deliver/job_internal.h"
+
+static void next_address(struct job *job);
+
+static void
+on_attempted(void *arg, enum relay_status st, const char *why)
+{
+	struct job *job = arg;
+
+	job->op = NULL;
+	if (st == RELAY_DONE)
+		client_mail(job->client);
+	else
+		client_abort(job->client, why);
+}
+
+static void
+on_ready(void *arg, const char *tls)
+{
+	struct job *job = arg;
+	const char *host = job->hosts[job->host_at].name;
+	char id[UUID_ID_MAX];
+
+	if (job->stopping) {
+		client_free(job->client);
+		job->client = NULL;
+		job_release(job, 0);
+		return;
+	}
+	uuid_to_id(id, "msg_", &job->lease.message);
+	log_info("deliver.attempt", KV("message", id), KV("why", host),
+	    KV("tls", tls));
+	job->op = relay_attempt(job->ctx->relay, &job->lease, host, tls,
+	    job->due, job->due_count, on_attempted, job);
+}
+
+static void
+on_body(void *arg)
+{
+	struct job *job = arg;
+
+	if (job->is_kept) {
+		client_body(
+		    job->client, (const char *)job->kept.p, job->kept.n);
+		client_body_end(job->client);
+		return;
+	}
+	if (!job->relaying)
+		job_rewind(job, true);
+	job_read(job);
+}
+
+void
+job_relay_bytes(struct job *job, const char *p, size_t n)
+{
+	client_body(job->client, p, n);
+}
+
+void
+job_relay_read(struct job *job, bool all)
+{
+	if (all)
+		client_body_end(job->client);
+	else
+		client_more(job->client);
+}
+
+static void
+on_gate_answer(void *arg, enum relay_status st, const char *why)
+{
+	struct job *job = arg;
+	char id[UUID_ID_MAX];
+
+	job->op = NULL;
+	uuid_to_id(id, "msg_", &job->lease.message);
+	log_info("deliver.dot", KV("message", id),
+	    KV("code", st == RELAY_DONE ? "go" : why));
+	client_dot(job->client, st == RELAY_DONE);
+}
+
+static size_t
+taken(const struct job *job, int *ix)
+{
+	const struct reply *reply;
+	size_t i, n = 0;
+
+	for (i = 0; i < job->due_count; i++) {
+		if (client_result(job->client, i, &reply) == CLIENT_RCPT_TAKEN)
+			ix[n++] = job->due[i];
+	}
+	return n;
+}
+
+static void
+on_gate(void *arg)
+{
+	struct job *job = arg;
+	int *ix = xcalloc(job->due_count, sizeof(*ix));
+	size_t n = taken(job, ix);
+
+	job->op =
+	    relay_dot(job->ctx->relay, &job->lease, ix, n, on_gate_answer, job);
+	free(ix);
+}
+
+static enum relay_result
+result_of(enum client_rcpt r)
+{
+	switch (r) {
+	case CLIENT_RCPT_DELIVERED:
+		return RELAY_DELIVERED;
+	case CLIENT_RCPT_FAILED:
+		return RELAY_FAILED;
+	case CLIENT_RCPT_UNCERTAIN:
+		return RELAY_UNCERTAIN;
+	case CLIENT_RCPT_OPEN:
+	case CLIENT_RCPT_TAKEN:
+	case CLIENT_RCPT_DEFERRED:
+		break;
+	}
+	return RELAY_DEFERRED;
+}
+
+static void
+record(struct job *job)
+{
+	struct relay_rcpt *v = xcalloc(job->due_count, sizeof(*v));
+	const struct reply *reply;
+	const char *class = "broken";
+	size_t i;
+
+	for (i = 0; i < job->due_count; i++) {
+		v[i].ix = job->due[i];
+		v[i].result = result_of(client_result(job->client, i, &reply));
+		v[i].code = reply->code;
+		(void)snprintf(v[i].enhanced, sizeof(v[i].enhanced), "%s",
+		    reply->enhanced);
+		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", reply->text);
+	}
+	if (client_last(job->client)->code / 100 == 2)
+		class = "2xx";
+	else if (client_last(job->client)->code / 100 == 4)
+		class = "4xx";
+	else if (client_last(job->client)->code / 100 == 5)
+		class = "5xx";
+	metrics_inc(M_ATTEMPTS, class, NULL);
+	job_finish(job, v, job->due_count);
+	free(v);
+}
+
+static void
+on_end(void *arg, enum client_end end)
+{
+	struct job *job = arg;
+	struct client *client = job->client;
+
+	(void)snprintf(job->last_why, sizeof(job->last_why), "%s",
+	    client_last(client)->text);
+	/* The owner may still be waiting for an answer that no longer counts.
+	 */
+	relay_cancel(job->op);
+	job->op = NULL;
+	switch (end) {
+	case CLIENT_END_DONE:
+		record(job);
+		break;
+	case CLIENT_END_NEXT:
+		metrics_inc(M_ATTEMPTS, "connect", NULL);
+		job->no_tls = false;
+		job->host_at++;
+		break;
+	case CLIENT_END_TLS:
+		metrics_inc(M_ATTEMPTS, "tls", NULL);
+		job->no_tls = true;
+		break;
+	case CLIENT_END_NO_GO:
+		/* The gate has ended the lease, or lets it be fetched again. */
+		job_release(job, 1);
+		break;
+	case CLIENT_END_BAD_BYTES:
+		job_integrity(job, "line ends");
+		break;
+	}
+	job->client = NULL;
+	client_free(client);
+	if (end == CLIENT_END_NEXT || end == CLIENT_END_TLS)
+		next_address(job);
+}
+
+static const struct client_events events = {
+	.on_ready = on_ready,
+	.on_body = on_body,
+	.on_gate = on_gate,
+	.on_end = on_end,
+};
+
+static enum client_tls
+tls_policy(const struct job *job)
+{
+	if (job->ctx->smarthost[0] == '\0')
+		return job->no_tls ? CLIENT_TLS_NONE : CLIENT_TLS_MAY;
+	return job->ctx->smarthost_port == 465 ? CLIENT_TLS_WRAP
+					       : CLIENT_TLS_MUST;
+}
+
+static void
+next_address(struct job *job)
+{
+	const struct route_host *h = &job->hosts[job->host_at];
+	struct client_conf conf = {
+		.tls = job->ctx->tls,
+		.policy = tls_policy(job),
+		.helo = job->ctx->conf->hostname,
+		.host = h->name,
+		.mail_from = job->mail_from,
+		.rcpt = job->due_rcpt,
+		.rcpt_count = job->due_count,
+		.size = job->size,
+		.is_8bit = job->is_8bit,
+		.needs_utf8 = job->needs_utf8,
+	};
+
+	if (job->host_at >= job->host_count) {
+		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.1", job->last_why);
+		return;
+	}
+	conf.addr = h->addr;
+	conf.addr_len = h->addr_len;
+	if (job->ctx->smarthost[0] != '\0' &&
+	    job->ctx->conf->deliver_smarthost_user[0] != '\0') {
+		conf.user = str_of(job->ctx->conf->deliver_smarthost_user);
+		conf.password = str_of(job->ctx->smarthost_password);
+	}
+	/* A new transaction reads the body from its beginning. */
+	job->relaying = false;
+	job->client = client_start(job->ctx->loop, &conf, &events, job);
+}
+
+static void
+on_route(void *arg, enum route_status status, const struct route_host *hosts,
+    size_t n)
+{
+	struct job *job = arg;
+	char id[UUID_ID_MAX];
+
+	job->route = NULL;
+	switch (status) {
+	case ROUTE_OK:
+		memcpy(job->hosts, hosts, n * sizeof(*hosts));
+		job->host_count = n;
+		next_address(job);
+		return;
+	case ROUTE_LATER:
+		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.3",
+		    "the name servers did not answer");
+		return;
+	case ROUTE_NO_DOMAIN:
+		job_finish_all(job,
+		    job->ctx->smarthost[0] != '\0' ? RELAY_DEFERRED
+						   : RELAY_FAILED,
+		    0, "5.1.2", "no such domain");
+		return;
+	case ROUTE_NULL_MX:
+		job_finish_all(job, RELAY_FAILED, 556, "5.1.10",
+		    "the domain takes no mail");
+		return;
+	case ROUTE_BLOCKED:
+		uuid_to_id(id, "msg_", &job->lease.message);
+		log_warn("deliver.blocked_address", KV("message", id),
+		    KV("why", job->lease.domain));
+		job_finish_all(job, RELAY_FAILED, 0, "5.4.4",
+		    "the domain cannot be reached from here");
+		return;
+	}
+}
+
+void
+job_route(struct job *job)
+{
+	if (job->stopping) {
+		job_release(job, 0);
+		return;
+	}
+	if (job->ctx->smarthost[0] != '\0')
+		job->route = route_host(job->ctx->resolver, job->ctx->smarthost,
+		    job->ctx->smarthost_port, on_route, job);
+	else
+		job->route = route_domain(
+		    job->ctx->resolver, job->lease.domain, on_route, job);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * route.h - where mail for a domain goes: MX and addresses, by c-ares.
+ *
+ * RFC 5321 5.1: MX by preference, equal ones shuffled, the domain itself when
+ * there is no MX; RFC 7505: "MX 0 ." takes no mail. Every address is checked
+ * here and connected to as it is, so a name cannot change in between; private
+ * and special networks are refused unless the operator named them.
+ */
+#ifndef DELIVER_ROUTE_H
+#define DELIVER_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct conf;
+struct err;
+struct loop;
+struct net_peer;
+struct net_cidrs;
+struct resolver;
+struct route;
+
+#define ROUTE_HOSTS_MAX 8
+#define ROUTE_NAME_MAX 255
+
+struct route_host {
+	char name[ROUTE_NAME_MAX + 1];
+	struct sockaddr_storage addr;
+	socklen_t addr_len;
+};
+
+enum route_status {
+	ROUTE_OK,
+	ROUTE_LATER, /* the resolver did not answer: 4.4.3 */
+	ROUTE_NO_DOMAIN, /* no such domain, or nothing there: 5.1.2 */
+	ROUTE_NULL_MX, /* the domain takes no mail: 5.1.10 */
+	ROUTE_BLOCKED, /* only addresses that are not allowed: 5.4.4 */
+};
+
+typedef void route_fn(void *arg, enum route_status status,
+    const struct route_host *hosts, size_t n);
+
+struct resolver *resolver_new(
+    struct loop *loop, const struct conf *conf, struct err *err);
+/* Open lookups are dropped. NULL is fine. */
+void resolver_free(struct resolver *r);
+
+/* `done` comes once, later, unless cancelled. Port 25. */
+struct route *route_domain(
+    struct resolver *r, const char *domain, route_fn *done, void *arg);
+/* A host the operator named: its addresses, not filtered. */
+struct route *route_host(struct resolver *r, const char *host,
+    unsigned short port, route_fn *done, void *arg);
+void route_cancel(struct route *route);
+
+/* May the worker connect there? `allowed` are exceptions by the operator. */
+bool route_may_connect(
+    const struct net_peer *peer, const struct net_cidrs *allowed);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * worker.c - polls every 200 ms (a message on Redis' `wake` makes it sooner),
+ * never claims more than it may run, and beats for its leases. On SIGTERM it
+ * claims nothing more, lets transactions under way end, and hands the rest
+ * back. Any number of copies may run: leases keep them apart.
+ */
+#include "deliver/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/daemon.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "base/xalloc.h"
+#include "deliver/context.h"
+#include "deliver/job.h"
+#include "deliver/route.h"
+#include "net/tls.h"
+#include "seal/body.h"
+#include "store/redis.h"
+#include "store/relay.h"
+#include "store/store.h"
+
+#define POLL_MS 200
+#define BEAT_MS 100000
+#define SWEEP_MS 5000
+#define SWEEP_ROWS 100
+#define STATS_MS 5000
+#define DRAIN_MS 60000
+#define JOBS_MAX 256
+#define CLAIM_ROWS 50
+
+struct worker {
+	struct daemon *daemon;
+	struct loop *loop;
+	struct job_context ctx;
+	struct redis *redis;
+	struct metrics_http *http;
+	struct daemon_signals *signals;
+	struct loop_timer *poll, *beat, *sweep, *stats, *drain;
+	struct relay_op *claim_op, *beat_op, *sweep_op, *stats_op;
+	struct job *jobs[JOBS_MAX];
+	size_t job_count;
+	char name[96];
+	bool stopping;
+};
+
+static void poll_now(void *arg);
+
+static void
+on_job_end(void *arg, struct job *job)
+{
+	struct worker *w = arg;
+	size_t i;
+
+	for (i = 0; i < w->job_count && w->jobs[i] != job; i++)
+		;
+	BUG_ON(i == w->job_count);
+	w->jobs[i] = w->jobs[--w->job_count];
+	job_free(job);
+	if (w->stopping && w->job_count == 0)
+		loop_stop(w->loop);
+	else if (!w->stopping && w->claim_op == NULL)
+		poll_now(w);
+}
+
+static void
+on_claimed(
+    void *arg, enum relay_status st, const struct store_lease *v, size_t n)
+{
+	struct worker *w = arg;
+	char id[UUID_ID_MAX];
+	size_t i;
+
+	w->claim_op = NULL;
+	for (i = 0; i < n; i++) {
+		struct job *job = job_start(&w->ctx, &v[i], on_job_end, w);
+
+		uuid_to_id(id, "msg_", &v[i].message);
+		log_info("deliver.claim", KV("message", id),
+		    KV("tenant", v[i].tenant));
+		w->jobs[w->job_count++] = job;
+		if (w->stopping)
+			job_stop(job);
+	}
+	/* A full answer means more may be due already. */
+	if (!w->stopping)
+		loop_timer_set(
+		    w->poll, st == RELAY_DONE && n == CLAIM_ROWS ? 0 : POLL_MS);
+}
+
+static void
+poll_now(void *arg)
+{
+	struct worker *w = arg;
+	int64_t room = w->ctx.conf->deliver_concurrency;
+
+	if (room > JOBS_MAX)
+		room = JOBS_MAX;
+	room -= (int64_t)w->job_count;
+	if (w->stopping || w->claim_op != NULL)
+		return;
+	if (room <= 0) {
+		/* The end of a job asks again. */
+		loop_timer_set(w->poll, POLL_MS);
+		return;
+	}
+	w->claim_op = relay_claim(w->ctx.relay, w->name,
+	    room < CLAIM_ROWS ? (int)room : CLAIM_ROWS,
+	    (int)(w->ctx.conf->deliver_lease / 1000), on_claimed, w);
+}
+
+static void
+on_wake(void *arg, struct str channel, struct str message)
+{
+	struct worker *w = arg;
+
+	(void)channel;
+	(void)message;
+	poll_now(w);
+}
+
+static void
+on_beaten(void *arg, enum relay_status st, const char *why)
+{
+	struct worker *w = arg;
+
+	w->beat_op = NULL;
+	if (st != RELAY_DONE)
+		log_warn("deliver.result", KV("why", why));
+	loop_timer_set(w->beat, BEAT_MS);
+}
+
+/* A job whose lease died is told so by its own next call. */
+static void
+beat_now(void *arg)
+{
+	struct worker *w = arg;
+	const struct store_lease *v[JOBS_MAX];
+	size_t i;
+
+	if (w->job_count == 0) {
+		loop_timer_set(w->beat, BEAT_MS);
+		return;
+	}
+	for (i = 0; i < w->job_count; i++)
+		v[i] = job_lease(w->jobs[i]);
+	w->beat_op = relay_beat(w->ctx.relay, v, w->job_count,
+	    (int)(w->ctx.conf->deliver_lease / 1000), on_beaten, w);
+}
+
+static void
+on_swept(void *arg, enum relay_status st, const char *why)
+{
+	struct worker *w = arg;
+
+	w->sweep_op = NULL;
+	loop_timer_set(w->sweep,
+	    st == RELAY_DONE && strcmp(why, "more") == 0 ? 0 : SWEEP_MS);
+}
+
+static void
+sweep_now(void *arg)
+{
+	struct worker *w = arg;
+
+	if (w->stopping)
+		return;
+	w->sweep_op = relay_sweep(w->ctx.relay, SWEEP_ROWS, on_swept, w);
+}
+
+static void
+on_stats(void *arg, enum relay_status st, const struct relay_stats *s)
+{
+	struct worker *w = arg;
+
+	w->stats_op = NULL;
+	if (st == RELAY_DONE) {
+		metrics_set(M_QUEUE_DUE, s->due, NULL, NULL);
+		metrics_set(M_UNCERTAIN, s->uncertain, NULL, NULL);
+		metrics_set(M_HELD, s->held, NULL, NULL);
+		metrics_set(M_HELD_OLDEST_SECONDS,
+		    s->oldest_held_us == 0
+			? 0
+			: (clock_real_us() - s->oldest_held_us) / 1000000,
+		    NULL, NULL);
+	}
+	metrics_set(M_REDIS_UP, redis_up(w->redis), NULL, NULL);
+	loop_timer_set(w->stats, STATS_MS);
+}
+
+static void
+stats_now(void *arg)
+{
+	struct worker *w = arg;
+
+	w->stats_op = relay_stats(w->ctx.relay, on_stats, w);
+}
+
+static void
+on_drained(void *arg)
+{
+	struct worker *w = arg;
+
+	loop_stop(w->loop);
+}
+
+static void
+on_stop(void *arg)
+{
+	struct worker *w = arg;
+	size_t i;
+
+	if (w->stopping)
+		return;
+	w->stopping = true;
+	daemon_stopping("signal");
+	for (i = 0; i < w->job_count; i++)
+		job_stop(w->jobs[i]);
+	if (w->job_count == 0 && w->claim_op == NULL)
+		loop_stop(w->loop);
+	else
+		loop_timer_set(
+		    w->drain, w->job_count == 0 ? POLL_MS : DRAIN_MS);
+}
+
+static void
+on_reload(void *arg)
+{
+	struct worker *w = arg;
+	struct conf *old = daemon_reload(w->daemon);
+	struct err err = { 0 };
+
+	if (old == NULL)
+		return;
+	if (!context_reload(&w->ctx, w->daemon->conf, &err))
+		log_error("daemon.reload", KV("why", err.text));
+	/* Jobs under way borrow the old one; it is small and reloads are rare.
+	 */
+	context_keep(old);
+}
+
+static enum metrics_ready
+on_ready(void *arg, char *why, size_t size)
+{
+	struct worker *w = arg;
+
+	if (!relay_ready(w->ctx.relay)) {
+		(void)snprintf(why, size, "no database");
+		return METRICS_NOT_READY;
+	}
+	if (!redis_up(w->redis)) {
+		(void)snprintf(why, size, "no Redis");
+		return METRICS_DEGRADED;
+	}
+	(void)snprintf(why, size, "%s", "");
+	return METRICS_READY;
+}
+
+static bool
+open_outside(struct worker *w, struct err *err)
+{
+	const struct conf *conf = w->daemon->conf;
+	char listen[128];
+
+	if (!store_check(conf, "l_worker", conf->state_dir, err) ||
+	    !context_open(&w->ctx, w->loop, conf, err))
+		return false;
+	w->redis = redis_open(w->loop, conf, "postern-deliver", err);
+	if (w->redis == NULL)
+		return false;
+	redis_subscribe(w->redis, "wake", on_wake, w);
+	conf_metrics_listen(conf, "postern-deliver", listen, sizeof(listen));
+	w->http = metrics_http_start(w->loop, listen, on_ready, w, err);
+	return w->http != NULL;
+}
+
+static void
+start_timers(struct worker *w)
+{
+	w->poll = loop_timer_new(w->loop, poll_now, w);
+	w->beat = loop_timer_new(w->loop, beat_now, w);
+	w->sweep = loop_timer_new(w->loop, sweep_now, w);
+	w->stats = loop_timer_new(w->loop, stats_now, w);
+	w->drain = loop_timer_new(w->loop, on_drained, w);
+	loop_timer_set(w->poll, 0);
+	loop_timer_set(w->beat, BEAT_MS);
+	loop_timer_set(w->sweep, 0);
+	loop_timer_set(w->stats, 0);
+}
+
+static void
+close_all(struct worker *w)
+{
+	while (w->job_count > 0)
+		job_free(w->jobs[--w->job_count]);
+	relay_cancel(w->claim_op);
+	relay_cancel(w->beat_op);
+	relay_cancel(w->sweep_op);
+	relay_cancel(w->stats_op);
+	loop_timer_free(w->poll);
+	loop_timer_free(w->beat);
+	loop_timer_free(w->sweep);
+	loop_timer_free(w->stats);
+	loop_timer_free(w->drain);
+	metrics_http_free(w->http);
+	daemon_signals_free(w->signals);
+	redis_free(w->redis);
+	context_close(&w->ctx);
+	loop_free(w->loop);
+}
+
+int
+worker_run(struct daemon *daemon)
+{
+	static const struct daemon_handlers handlers = { on_stop, on_reload,
+		NULL };
+	struct worker *w = xcalloc(1, sizeof(*w));
+	struct err err = { 0 };
+	int code = 0;
+
+	w->daemon = daemon;
+	w->loop = loop_new();
+	if (gethostname(w->name, 64) != 0)
+		(void)snprintf(w->name, sizeof(w->name), "worker");
+	(void)snprintf(w->name + strlen(w->name), 24, ".%ld", (long)getpid());
+	metrics_init(1);
+	metrics_use_slot(0);
+	if (!open_outside(w, &err)) {
+		log_error("daemon.failed", KV("why", err.text));
+		code = 1;
+	} else {
+		w->signals = daemon_signals_new(w->loop, &handlers, w);
+		start_timers(w);
+		daemon_ready();
+		loop_run(w->loop);
+	}
+	close_all(w);
+	free(w);
+	return code;
+}

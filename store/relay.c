@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * relay.c - the worker's calls, as docs/store-api.md has them. Each is one
+ * statement; a handle lives from the call to its callback or cancel.
+ */
+#include "store/relay.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/conf.h"
+#include "base/xalloc.h"
+#include "store/pg.h"
+#include "store/store.h"
+
+#define POOL_CONNS 4
+#define POOL_QUEUE 4096
+#define CLAIM_MAX 64
+
+struct relay_op {
+	LIST_ENTRY(relay_op) link;
+	struct pg_req *req;
+	void *arg;
+	size_t n; /* rows that must come back from beat */
+	union {
+		relay_claim_fn *claim;
+		relay_fetch_fn *fetch;
+		relay_body_fn *body;
+		relay_done_fn *done;
+		relay_stats_fn *stats;
+	} fn;
+};
+
+LIST_HEAD(relay_ops, relay_op);
+
+struct relay {
+	struct pg_pool *pool;
+	struct relay_ops ops;
+};
+
+struct relay *
+relay_new(struct loop *loop, const struct conf *conf)
+{
+	struct relay *r = xcalloc(1, sizeof(*r));
+	struct pg_conf pc = { 0 };
+
+	store_pg_conf(&pc, conf, "l_worker", "postern-deliver");
+	pc.conns = POOL_CONNS;
+	pc.queue = POOL_QUEUE;
+	r->pool = pg_pool_new(loop, &pc);
+	LIST_INIT(&r->ops);
+	return r;
+}
+
+void
+relay_free(struct relay *r)
+{
+	struct relay_op *op;
+
+	if (r == NULL)
+		return;
+	pg_pool_free(r->pool);
+	while ((op = LIST_FIRST(&r->ops)) != NULL) {
+		LIST_REMOVE(op, link);
+		free(op);
+	}
+	free(r);
+}
+
+bool
+relay_ready(const struct relay *r)
+{
+	return pg_pool_ready(r->pool);
+}
+
+void
+relay_cancel(struct relay_op *op)
+{
+	if (op == NULL)
+		return;
+	pg_cancel(op->req);
+	LIST_REMOVE(op, link);
+	free(op);
+}
+
+static struct relay_op *
+call(struct relay *r, const char *sql, struct pg_args *a, pg_done_fn *done,
+    void *arg)
+{
+	struct relay_op *op = xcalloc(1, sizeof(*op));
+
+	op->arg = arg;
+	LIST_INSERT_HEAD(&r->ops, op, link);
+	op->req = pg_call_move(r->pool, sql, a, done, op);
+	return op;
+}
+
+/* The handle dies here; what it carried is copied out. */
+static struct relay_op
+take(void *arg)
+{
+	struct relay_op *op = arg, copy = *op;
+
+	LIST_REMOVE(op, link);
+	free(op);
+	return copy;
+}
+
+static enum relay_status
+status_of(enum pg_err err, const struct pg_result *res)
+{
+	if (err == PG_UNSENT || err == PG_LOST)
+		return RELAY_LOST;
+	if (err == PG_REJECTED)
+		return RELAY_REFUSED;
+	if (pg_rows(res) > 0 && pg_get_int(res, 0, "status") >= 300)
+		return RELAY_REFUSED;
+	return RELAY_DONE;
+}
+
+static const char *
+why_of(enum pg_err err, const struct pg_result *res)
+{
+	if (err == PG_UNSENT || err == PG_LOST)
+		return "store_unavailable";
+	if (err == PG_REJECTED)
+		return pg_message(res);
+	return pg_rows(res) > 0 ? pg_get_text(res, 0, "code") : "";
+}
+
+static void
+lease_args(struct pg_args *a, const struct store_lease *l)
+{
+	pg_i64(a, l->tenant);
+	pg_uuid(a, &l->message);
+	pg_text(a, l->domain);
+	pg_uuid(a, &l->lease);
+}
+
+static void
+on_done(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+
+	op.fn.done(op.arg, status_of(err, res), why_of(err, res));
+}
+
+static void
+on_claim(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	struct store_lease v[CLAIM_MAX];
+	size_t n = 0;
+	int row;
+
+	for (row = 0; st == RELAY_DONE && row < pg_rows(res) && n < CLAIM_MAX;
+	     row++) {
+		struct store_lease *l = &v[n++];
+		const char *domain = pg_get_text(res, row, "domain");
+		size_t len = strlen(domain);
+
+		BUG_ON(len > RELAY_DOMAIN_MAX);
+		l->tenant = pg_get_i64(res, row, "tenant_id");
+		l->message = pg_get_uuid(res, row, "message_id");
+		l->lease = pg_get_uuid(res, row, "lease");
+		l->attempts = pg_get_int(res, row, "attempts");
+		memcpy(l->domain, domain, len + 1);
+	}
+	op.fn.claim(op.arg, st, v, n);
+}
+
+struct relay_op *
+relay_claim(struct relay *r, const char *worker, int limit, int lease_s,
+    relay_claim_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	pg_text(&a, worker);
+	pg_i32(&a, limit < CLAIM_MAX ? limit : CLAIM_MAX);
+	pg_i32(&a, lease_s);
+	op = call(
+	    r, "select * from api.claim_due_1($1,$2,$3)", &a, on_claim, arg);
+	op->fn.claim = done;
+	return op;
+}
+
+static void
+fill_release(struct relay_message *m, const struct pg_result *res)
+{
+	m->digest = pg_get_bytes(res, 0, "digest");
+	m->body_tag = pg_get_bytes(res, 0, "body_tag");
+	m->relay_box = pg_get_bytes(res, 0, "relay_box");
+	m->tag = pg_get_bytes(res, 0, "tag");
+	m->by_policy = strcmp(pg_get_text(res, 0, "release_by"), "o") != 0;
+	m->mode = pg_get_int(res, 0, "release_mode");
+	m->mode_epoch = pg_get_int(res, 0, "release_mode_epoch");
+	m->expiry = pg_get_i64(res, 0, "expiry");
+	m->now_us = pg_get_i64(res, 0, "now_us");
+}
+
+static void
+on_fetch(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	struct relay_message m = { 0 };
+
+	if (st != RELAY_DONE || pg_rows(res) != 1) {
+		op.fn.fetch(op.arg, st == RELAY_DONE ? RELAY_REFUSED : st,
+		    st == RELAY_DONE ? "no release" : why_of(err, res), NULL);
+		return;
+	}
+	m.deployment = pg_get_bytes(res, 0, "deployment");
+	m.epoch = (uint32_t)pg_get_int(res, 0, "epoch");
+	m.tenant = pg_get_i64(res, 0, "tenant_id");
+	m.inbox = pg_get_i64(res, 0, "inbox_id");
+	m.version = (uint16_t)pg_get_int(res, 0, "version");
+	m.round = (uint32_t)pg_get_int(res, 0, "round");
+	m.test = pg_get_bool(res, 0, "test");
+	m.may_duplicate = pg_get_bool(res, 0, "may_duplicate");
+	m.mail_from = str_of(pg_get_text(res, 0, "mail_from"));
+	m.rcpts = str_of(pg_get_text(res, 0, "rcpts"));
+	m.params = str_of(pg_get_text(res, 0, "params"));
+	m.due_ix = str_of(pg_get_text(res, 0, "due_ix"));
+	m.size = pg_get_i64(res, 0, "size");
+	m.chunks = pg_get_int(res, 0, "chunks");
+	m.attempts = pg_get_int(res, 0, "attempts");
+	m.send_at = pg_get_i64(res, 0, "send_at");
+	m.not_after = pg_get_i64(res, 0, "not_after");
+	fill_release(&m, res);
+	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
+}
+
+struct relay_op *
+relay_fetch(struct relay *r, const struct store_lease *l, relay_fetch_fn *done,
+    void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	op = call(
+	    r, "select * from api.fetch_1($1,$2,$3,$4)", &a, on_fetch, arg);
+	op->fn.fetch = done;
+	return op;
+}
+
+static void
+on_body(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	int rows = st == RELAY_DONE ? pg_rows(res) : 0, row;
+
+	/* The consumer must not free its state between rows: see relay.h. */
+	for (row = 0; row < rows; row++) {
+		op.fn.body(op.arg, RELAY_DONE, pg_get_int(res, row, "seq"),
+		    pg_get_bytes(res, row, "data"));
+	}
+	op.fn.body(op.arg, st, -1, (struct str){ NULL, 0 });
+}
+
+struct relay_op *
+relay_body(struct relay *r, const struct store_lease *l, int from, int limit,
+    relay_body_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	pg_i32(&a, from);
+	pg_i32(&a, limit);
+	op = call(r, "select * from api.fetch_body_1($1,$2,$3,$4,$5,$6)", &a,
+	    on_body, arg);
+	op->fn.body = done;
+	return op;
+}
+
+static void
+on_beat(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+
+	if (st == RELAY_DONE && (size_t)pg_rows(res) < op.n)
+		st = RELAY_REFUSED;
+	op.fn.done(op.arg, st, st == RELAY_DONE ? "" : "lease lost");
+}
+
+struct relay_op *
+relay_beat(struct relay *r, const struct store_lease *const *v, size_t n,
+    int lease_s, relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+	size_t i;
+
+	pg_array_begin(&a, PG_ELEM_UUID);
+	for (i = 0; i < n; i++)
+		pg_item_uuid(&a, &v[i]->lease);
+	pg_array_end(&a);
+	pg_i32(&a, lease_s);
+	op = call(r, "select * from api.beat_1($1,$2)", &a, on_beat, arg);
+	op->fn.done = done;
+	op->n = n;
+	return op;
+}
+
+static void
+ix_args(struct pg_args *a, const int *ix, size_t n)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_I32);
+	for (i = 0; i < n; i++)
+		pg_item_i32(a, ix[i]);
+	pg_array_end(a);
+}
+
+struct relay_op *
+relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
+    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	pg_text(&a, mx);
+	pg_text(&a, tls);
+	ix_args(&a, ix, n);
+	op = call(r, "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)", &a,
+	    on_done, arg);
+	op->fn.done = done;
+	return op;
+}
+
+static void
+on_dot(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	const char *why = why_of(err, res);
+
+	if (st == RELAY_DONE &&
+	    (pg_rows(res) != 1 || !pg_get_bool(res, 0, "go"))) {
+		st = RELAY_REFUSED;
+		why = pg_rows(res) == 1 ? pg_get_text(res, 0, "reason") : "";
+	}
+	op.fn.done(op.arg, st, why);
+}
+
+struct relay_op *
+relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
+    relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	ix_args(&a, ix, n);
+	op =
+	    call(r, "select * from api.dot_1($1,$2,$3,$4,$5)", &a, on_dot, arg);
+	op->fn.done = done;
+	return op;
+}
+
+static void
+result_args(struct pg_args *a, const struct relay_rcpt *v, size_t n)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_I32);
+	for (i = 0; i < n; i++)
+		pg_item_i32(a, v[i].ix);
+	pg_array_end(a);
+	pg_array_begin(a, PG_ELEM_I32);
+	for (i = 0; i < n; i++)
+		pg_item_i32(a, (int)v[i].result);
+	pg_array_end(a);
+	pg_array_begin(a, PG_ELEM_I32);
+	for (i = 0; i < n; i++) {
+		if (v[i].code != 0)
+			pg_item_i32(a, v[i].code);
+		else
+			pg_item_null(a);
+	}
+	pg_array_end(a);
+	pg_array_begin(a, PG_ELEM_TEXT);
+	for (i = 0; i < n; i++)
+		pg_item_str(a, str_of(v[i].enhanced));
+	pg_array_end(a);
+	pg_array_begin(a, PG_ELEM_TEXT);
+	for (i = 0; i < n; i++)
+		pg_item_str(a, str_of(v[i].text));
+	pg_array_end(a);
+}
+
+struct relay_op *
+relay_finish(struct relay *r, const struct store_lease *l,
+    const struct relay_rcpt *v, size_t n, int retry_s, relay_done_fn *done,
+    void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	result_args(&a, v, n);
+	pg_i32(&a, retry_s);
+	pg_text(&a, n > 0 ? v[0].text : "");
+	op = call(r,
+	    "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)", &a,
+	    on_done, arg);
+	op->fn.done = done;
+	return op;
+}
+
+struct relay_op *
+relay_release(struct relay *r, const struct store_lease *l, int retry_s,
+    relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	pg_i32(&a, retry_s);
+	op = call(r, "select * from api.release_lease_1($1,$2,$3,$4,$5)", &a,
+	    on_done, arg);
+	op->fn.done = done;
+	return op;
+}
+
+struct relay_op *
+relay_integrity(struct relay *r, const struct store_lease *l, const char *why,
+    relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	pg_text(&a, why);
+	op = call(r, "select * from api.integrity_1($1,$2,$3,$4,$5)", &a,
+	    on_done, arg);
+	op->fn.done = done;
+	return op;
+}
+
+static void
+on_sweep(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	bool more = false;
+	int row;
+
+	for (row = 0; st == RELAY_DONE && row < pg_rows(res); row++)
+		more |= pg_get_bool(res, row, "more");
+	op.fn.done(op.arg, st, more ? "more" : "");
+}
+
+struct relay_op *
+relay_sweep(struct relay *r, int limit, relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	pg_i32(&a, limit);
+	op = call(r, "select * from api.sweep_1($1)", &a, on_sweep, arg);
+	op->fn.done = done;
+	return op;
+}
+
+static void
+on_stats(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	struct relay_stats s = { 0 };
+
+	if (st == RELAY_DONE && pg_rows(res) == 1) {
+		s.due = pg_get_int(res, 0, "due");
+		s.uncertain = pg_get_int(res, 0, "uncertain");
+		s.held = pg_get_int(res, 0, "held");
+		s.oldest_held_us = pg_get_time(res, 0, "oldest_held");
+	}
+	op.fn.stats(op.arg, st, &s);
+}
+
+struct relay_op *
+relay_stats(struct relay *r, relay_stats_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op =
+	    call(r, "select * from api.queue_stats_1()", &a, on_stats, arg);
+
+	op->fn.stats = done;
+	return op;
+}

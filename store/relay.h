@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * relay.h - what the delivery worker asks of the database.
+ *
+ * A claimed piece of work is one message and one recipient domain under a
+ * lease; every call names the lease and is refused (RELAY_REFUSED,
+ * state_conflict) once it is dead or another's. Callbacks run once, later,
+ * never from inside the call; relay_cancel() means "do not call me".
+ */
+#ifndef STORE_RELAY_H
+#define STORE_RELAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "base/uuid.h"
+
+struct conf;
+struct loop;
+struct relay_op; /* a call that has not been answered */
+struct relay;
+
+#define RELAY_DOMAIN_MAX 255
+#define RELAY_WORDS 64
+
+struct store_lease {
+	int64_t tenant;
+	struct uuid message;
+	char domain[RELAY_DOMAIN_MAX + 1];
+	struct uuid lease;
+	int attempts; /* made before this lease */
+};
+
+enum relay_status {
+	RELAY_DONE,
+	RELAY_REFUSED, /* the database said no: `why` has its words */
+	RELAY_LOST, /* no answer; a write may have happened */
+};
+
+/* What a lease lets us read of its message. Text is valid during the call. */
+struct relay_message {
+	struct str deployment;
+	uint32_t epoch;
+	int64_t tenant, inbox;
+	uint16_t version;
+	uint32_t round;
+	bool test, may_duplicate, by_policy;
+	struct str digest, body_tag, relay_box, tag;
+	struct str mail_from, rcpts, params, due_ix;
+	int64_t size;
+	int chunks, attempts;
+	int64_t send_at, not_after, expiry, now_us; /* us since 1970 */
+	int mode, mode_epoch; /* of a release by policy */
+};
+
+/* Per recipient (1.. as in the digest): how the attempt ended. */
+enum relay_result {
+	RELAY_DELIVERED = 3,
+	RELAY_DEFERRED = 4,
+	RELAY_FAILED = 5,
+	RELAY_UNCERTAIN = 6,
+};
+
+struct relay_rcpt {
+	int ix;
+	enum relay_result result;
+	int code; /* 0 when no reply came */
+	char enhanced[16];
+	char text[256]; /* printable ASCII */
+};
+
+struct relay_stats {
+	int due, uncertain, held;
+	int64_t oldest_held_us; /* 0 = none */
+};
+
+typedef void relay_claim_fn(
+    void *arg, enum relay_status st, const struct store_lease *v, size_t n);
+typedef void relay_fetch_fn(void *arg, enum relay_status st, const char *why,
+    const struct relay_message *m);
+/*
+ * One call a chunk, in order; then once with seq -1 and chunk.p NULL. Only
+ * that last call may free what `arg` points to.
+ */
+typedef void relay_body_fn(
+    void *arg, enum relay_status st, int seq, struct str chunk);
+/* `why` is the code or reason; "" for RELAY_DONE. */
+typedef void relay_done_fn(void *arg, enum relay_status st, const char *why);
+typedef void relay_stats_fn(
+    void *arg, enum relay_status st, const struct relay_stats *stats);
+
+/* Connects in the background with the login l_worker. */
+struct relay *relay_new(struct loop *loop, const struct conf *conf);
+/* Open calls are dropped. NULL is fine. */
+void relay_free(struct relay *r);
+bool relay_ready(const struct relay *r);
+/* Never call back; what was sent may still run. NULL is fine. */
+void relay_cancel(struct relay_op *op);
+
+struct relay_op *relay_claim(struct relay *r, const char *worker, int limit,
+    int lease_s, relay_claim_fn *done, void *arg);
+struct relay_op *relay_fetch(struct relay *r, const struct store_lease *l,
+    relay_fetch_fn *done, void *arg);
+/* At most `limit` chunks from `from`. */
+struct relay_op *relay_body(struct relay *r, const struct store_lease *l,
+    int from, int limit, relay_body_fn *done, void *arg);
+/* Keep leases alive; `done` gets RELAY_REFUSED when any of them is dead. */
+struct relay_op *relay_beat(struct relay *r, const struct store_lease *const *v,
+    size_t n, int lease_s, relay_done_fn *done, void *arg);
+/* Recorded before MAIL FROM: these recipients are being sent. */
+struct relay_op *relay_attempt(struct relay *r, const struct store_lease *l,
+    const char *mx, const char *tls, const int *ix, size_t n,
+    relay_done_fn *done, void *arg);
+/* The last gate, committed before the final dot. REFUSED = no dot. */
+struct relay_op *relay_dot(struct relay *r, const struct store_lease *l,
+    const int *ix, size_t n, relay_done_fn *done, void *arg);
+struct relay_op *relay_finish(struct relay *r, const struct store_lease *l,
+    const struct relay_rcpt *v, size_t n, int retry_s, relay_done_fn *done,
+    void *arg);
+/* Nothing was tried: give the lease back, due again in `retry_s`. */
+struct relay_op *relay_release(struct relay *r, const struct store_lease *l,
+    int retry_s, relay_done_fn *done, void *arg);
+/* What is stored is not what was approved: back to held, with an alarm. */
+struct relay_op *relay_integrity(struct relay *r, const struct store_lease *l,
+    const char *why, relay_done_fn *done, void *arg);
+/* Expiry, tightened modes, dead leases; `why` is "more" if more is left. */
+struct relay_op *relay_sweep(
+    struct relay *r, int limit, relay_done_fn *done, void *arg);
+struct relay_op *relay_stats(struct relay *r, relay_stats_fn *done, void *arg);
+
+#endif
