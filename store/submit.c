@@ -168,7 +168,8 @@ free_submit(struct submit *s)
 	upload_free(s->upload);
 	freeze_free(s->freeze);
 	seal_body_free(s->body);
-	body_tag_end(s->tag, NULL);
+	if (s->tag != NULL)
+		body_tag_end(s->tag, NULL);
 	submit_hash_end(s->hash, NULL);
 	secret_wipe(&s->key);
 	secret_wipe(&s->cred.proof);

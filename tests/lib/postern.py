@@ -126,6 +126,12 @@ class Deployment:
             os.mkdir(self.path(name), 0o711)
             self._own(self.path(name))
 
+    def as_user(self, argv):
+        """The command that runs `argv` as the services' user."""
+        return argv if self.user is None else [
+            "setpriv", "--reuid", str(self.user.pw_uid), "--regid",
+            str(self.user.pw_gid), "--clear-groups", *argv]
+
     def _run(self, argv, **kw):
         done = subprocess.run(argv, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, **kw)
