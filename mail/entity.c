@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: ISC */
+#include "mail/entity.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "mail/header.h"
+#include "mail/param.h"
+
+static const char *const once[] = { "Content-Type",
+	"Content-Transfer-Encoding", "Content-Disposition", "Content-ID",
+	"Content-Description", "Content-Location", "MIME-Version" };
+
+/* Copy text; false when it does not fit. */
+static bool
+copy(char *out, size_t size, struct str s)
+{
+	if (s.n >= size)
+		return false;
+	if (s.n > 0)
+		memcpy(out, s.p, s.n);
+	out[s.n] = '\0';
+	return true;
+}
+
+/* RFC 2046 bchars. */
+static bool
+boundary_valid(struct str b)
+{
+	size_t i;
+
+	if (b.n == 0 || b.n > STRUCTURE_BOUNDARY_MAX || b.p[b.n - 1] == ' ')
+		return false;
+	for (i = 0; i < b.n; i++) {
+		if (!((b.p[i] >= '0' && b.p[i] <= '9') ||
+			(b.p[i] >= 'A' && b.p[i] <= 'Z') ||
+			(b.p[i] >= 'a' && b.p[i] <= 'z') ||
+			(b.p[i] != '\0' &&
+			    strchr("'()+_,-./:=? ", b.p[i]) != NULL)))
+			return false;
+	}
+	return true;
+}
+
+/* Charsets in which the same bytes can read as different text. */
+static bool
+charset_refused(struct str c)
+{
+	static const char *const starts[] = { "utf-7", "utf7", "unicode-1-1",
+		"utf-16", "utf16", "utf-32", "utf32", "ucs", "iso-2022",
+		"iso2022", "hz", "cp1200", "cp1201", "scsu", "bocu", "cesu",
+		"x-imap", "ibm037", "cp037", "ebcdic", "x-user" };
+	size_t i;
+
+	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		if (str_istarts(c, str_of(starts[i])))
+			return true;
+	}
+	return false;
+}
+
+static bool
+read_boundary(struct entity *e, const struct param_list *l, const char **why)
+{
+	struct str b = { NULL, 0 };
+	struct buf scrap = { 0 };
+	enum param_form ext = param_extended(l, "boundary", &scrap);
+
+	buf_free(&scrap);
+	if (ext != PARAM_ABSENT ||
+	    param_plain(l, "boundary", &b) != PARAM_PRESENT ||
+	    !boundary_valid(b)) {
+		*why = "A multipart has no valid boundary (1-70 characters).";
+		return false;
+	}
+	return copy(e->boundary, sizeof(e->boundary), b);
+}
+
+static bool
+read_charset(struct entity *e, const struct param_list *l, const char **why)
+{
+	struct str c = str_lit("");
+	struct buf scrap = { 0 };
+	enum param_form ext = param_extended(l, "charset", &scrap);
+
+	buf_free(&scrap);
+	*why = "A text part's charset is malformed or not accepted.";
+	if (ext != PARAM_ABSENT)
+		return false;
+	(void)param_plain(l, "charset", &c);
+	if (!copy(e->part->charset, sizeof(e->part->charset), c))
+		return false;
+	str_lower(e->part->charset, c.n);
+	return !charset_refused(c);
+}
+
+static bool
+read_type(struct entity *e, const struct param_list *l, const char **why)
+{
+	struct mime_part *p = e->part;
+
+	if (str_starts(str_of(l->head), str_lit("multipart/"))) {
+		p->kind = MIME_MULTIPART;
+		e->is_digest = strcmp(l->head, "multipart/digest") == 0;
+		return read_boundary(e, l, why);
+	}
+	if (strcmp(l->head, "message/partial") == 0 ||
+	    strcmp(l->head, "message/external-body") == 0) {
+		*why = "message/partial and message/external-body are not "
+		       "accepted.";
+		return false;
+	}
+	if (strcmp(l->head, "message/rfc822") == 0 ||
+	    strcmp(l->head, "message/global") == 0 ||
+	    strcmp(l->head, "message/news") == 0)
+		p->kind = MIME_MESSAGE;
+	return read_charset(e, l, why);
+}
+
+static bool
+read_encoding(struct mime_part *p, const struct header *h, const char **why)
+{
+	static const struct {
+		const char *name;
+		enum mime_encoding encoding;
+	} names[] = { { "7bit", MIME_7BIT }, { "8bit", MIME_8BIT },
+		{ "binary", MIME_BINARY }, { "quoted-printable", MIME_QP },
+		{ "base64", MIME_BASE64 } };
+	const struct header_field *f =
+	    header_find(h, "Content-Transfer-Encoding", 0);
+	size_t i;
+
+	if (f != NULL) {
+		for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			if (str_ieq(str_trim(f->value), str_of(names[i].name)))
+				break;
+		}
+		if (i == sizeof(names) / sizeof(names[0])) {
+			*why = "Content-Transfer-Encoding is unknown.";
+			return false;
+		}
+		p->encoding = names[i].encoding;
+	}
+	if (p->kind != MIME_LEAF &&
+	    (p->encoding == MIME_QP || p->encoding == MIME_BASE64)) {
+		*why = "A multipart or message may not be encoded as a whole.";
+		return false;
+	}
+	return true;
+}
+
+/* Where a file's name can stand. */
+struct names {
+	struct buf text[4];
+	bool present[4];
+};
+
+static bool
+names_take(struct names *n, size_t at, const struct param_list *l,
+    const char *name)
+{
+	enum param_form ext = param_extended(l, name, &n->text[at]);
+	struct str plain;
+
+	if (ext == PARAM_BAD)
+		return false;
+	n->present[at] = ext == PARAM_PRESENT;
+	if (param_plain(l, name, &plain) == PARAM_PRESENT) {
+		header_decode(&n->text[at + 1], plain, NULL);
+		n->present[at + 1] = true;
+	}
+	return true;
+}
+
+static struct str
+extension(struct str name)
+{
+	size_t i = name.n;
+
+	while (i > 0 && name.p[i - 1] != '.')
+		i--;
+	return i == 0 ? str_lit("") :
+			(struct str){ name.p + i, name.n - i };
+}
+
+static bool
+is_ascii(struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Programs differ in which of several names they take, so all must be one,
+ * but for a plain name beside a non-ASCII one of the same extension.
+ */
+static bool
+names_choose(struct mime_part *p, const struct names *n)
+{
+	struct str chosen = { NULL, 0 }, other;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		if (!n->present[i])
+			continue;
+		other = buf_str(&n->text[i]);
+		if (chosen.p == NULL) {
+			chosen = other.n == 0 ? str_lit("") : other;
+			if (!copy(p->filename, sizeof(p->filename), chosen))
+				return false;
+			continue;
+		}
+		if (str_eq(other, chosen))
+			continue;
+		if (is_ascii(chosen) || !is_ascii(other) ||
+		    !str_ieq(extension(other), extension(chosen)) ||
+		    (p->filename_ascii[0] != '\0' &&
+			!str_eq(other, str_of(p->filename_ascii))) ||
+		    !copy(p->filename_ascii, sizeof(p->filename_ascii), other))
+			return false;
+	}
+	return true;
+}
+
+static bool
+read_disposition(struct mime_part *p, const struct header *h,
+    struct names *names, const char **why)
+{
+	const struct header_field *f = header_find(h, "Content-Disposition", 0);
+	struct param_list l;
+	bool ok;
+
+	if (f == NULL)
+		return true;
+	if (!param_parse(&l, f->value, false, why))
+		return false;
+	p->disposition = strcmp(l.head, "inline") == 0 ?
+	    MIME_DISPOSITION_INLINE :
+	    MIME_DISPOSITION_ATTACHMENT;
+	ok = names_take(names, 0, &l, "filename");
+	param_free(&l);
+	return ok;
+}
+
+static void
+read_content_id(struct mime_part *p, const struct header *h)
+{
+	const struct header_field *f = header_find(h, "Content-ID", 0);
+	struct buf text = { 0 };
+	struct str s;
+
+	if (f == NULL)
+		return;
+	header_decode(&text, f->value, NULL);
+	s = buf_str(&text);
+	if (s.n >= 2 && s.p[0] == '<' && s.p[s.n - 1] == '>')
+		s = (struct str){ s.p + 1, s.n - 2 };
+	(void)copy(p->content_id, sizeof(p->content_id), s);
+	buf_free(&text);
+}
+
+static bool
+read_content_type(struct entity *e, const struct header *h,
+    const char *default_type, struct names *names, const char **why)
+{
+	const struct header_field *f = header_find(h, "Content-Type", 0);
+	struct param_list l;
+	bool ok;
+
+	if (!param_parse(&l, f != NULL ? f->value : str_of(default_type),
+		true, why))
+		return false;
+	memcpy(e->part->type, l.head, sizeof(l.head));
+	ok = read_type(e, &l, why);
+	if (ok && !names_take(names, 2, &l, "name")) {
+		*why = "A file name cannot be read in one way.";
+		ok = false;
+	}
+	param_free(&l);
+	return ok;
+}
+
+static bool
+read_names(struct entity *e, const struct header *h, const char *default_type,
+    const char **why)
+{
+	struct names names = { 0 };
+	bool ok;
+	size_t i;
+
+	ok = read_content_type(e, h, default_type, &names, why);
+	if (ok) {
+		*why = "A file name cannot be read in one way.";
+		ok = read_disposition(e->part, h, &names, why) &&
+		    names_choose(e->part, &names);
+	}
+	for (i = 0; i < 4; i++)
+		buf_free(&names.text[i]);
+	return ok;
+}
+
+/* "1.0", with comments. */
+static bool
+version_valid(const struct header *h)
+{
+	const struct header_field *f = header_find(h, "MIME-Version", 0);
+	struct str v;
+
+	if (f == NULL)
+		return true;
+	v = str_trim(f->value);
+	return str_starts(v, str_lit("1.0")) &&
+	    (v.n == 3 || v.p[3] == ' ' || v.p[3] == '\t' || v.p[3] == '(' ||
+		v.p[3] == '\r');
+}
+
+bool
+entity_read(struct entity *e, struct str section, const char *default_type,
+    const char **why)
+{
+	struct header h;
+	bool ok = true;
+	size_t i;
+
+	if (!header_parse(&h, section, why))
+		return false;
+	if (h.has_8bit && !h.is_utf8) {
+		*why = "A header has bytes that are not UTF-8.";
+		ok = false;
+	}
+	for (i = 0; ok && i < sizeof(once) / sizeof(once[0]); i++) {
+		if (header_count(&h, once[i]) > 1) {
+			*why = "A MIME field stands twice in one header.";
+			ok = false;
+		}
+	}
+	if (ok && !version_valid(&h)) {
+		*why = "MIME-Version is not 1.0.";
+		ok = false;
+	}
+	ok = ok && read_names(e, &h, default_type, why) &&
+	    read_encoding(e->part, &h, why);
+	if (ok)
+		read_content_id(e->part, &h);
+	header_free(&h);
+	return ok;
+}

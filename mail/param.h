@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * param.h - Content-Type and Content-Disposition: a head and parameters.
+ *
+ * Strict RFC 2045 without comments, with the continuations and charsets of
+ * RFC 2231. What programs read in two ways is refused: a parameter given
+ * twice, gaps in continuations, unquoted specials.
+ */
+#ifndef MAIL_PARAM_H
+#define MAIL_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+#define PARAM_MAX 64
+
+struct param {
+	struct str name; /* lower case, without "*..." */
+	int section; /* number behind '*', -1 = none */
+	bool is_extended; /* a '*' at the end: %XX and charset */
+	struct str value; /* in `text` */
+};
+
+struct param_list {
+	char head[64]; /* lower case: "text/plain", "attachment" */
+	struct param param[PARAM_MAX];
+	size_t count;
+	char *text; /* what the views above are in */
+};
+
+/* `is_type`: the head is type "/" subtype, else one token. */
+bool param_parse(struct param_list *l, struct str value, bool is_type,
+    const char **why);
+void param_free(struct param_list *l);
+
+enum param_form {
+	PARAM_ABSENT,
+	PARAM_PRESENT,
+	PARAM_BAD, /* gaps, or a charset that is not ours to decode */
+};
+/* `name="value"`: bytes as they are. */
+enum param_form param_plain(const struct param_list *l, const char *name,
+    struct str *out);
+/* `name*=utf-8''...` and `name*0=...`: as UTF-8 text appended to `out`. */
+enum param_form param_extended(const struct param_list *l, const char *name,
+    struct buf *out);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: ISC */
+#include "mail/transfer.h"
+
+#include <string.h>
+
+#include "mail/header.h"
+
+/* An encoded word is at most 75: "=?utf-8?B?" + 60 + "?=" and room. */
+#define WORD_BYTES 45
+#define BASE64_LINE_BYTES 57
+
+static int
+base64_value(char c)
+{
+	static const char alphabet[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	    "0123456789+/";
+	const char *at = c == '\0' ? NULL : strchr(alphabet, c);
+
+	return at == NULL ? -1 : (int)(at - alphabet);
+}
+
+void
+transfer_base64(struct buf *out, struct str s)
+{
+	unsigned acc = 0, bits = 0;
+	size_t i;
+	int v;
+
+	for (i = 0; i < s.n && s.p[i] != '='; i++) {
+		v = base64_value(s.p[i]);
+		if (v < 0)
+			continue;
+		acc = (acc << 6 | (unsigned)v) & 0xffff;
+		bits += 6;
+		if (bits >= 8) {
+			bits -= 8;
+			buf_u8(out, acc >> bits & 0xff);
+		}
+	}
+}
+
+static int
+hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte written as two hex digits at `s`, or -1. */
+static int
+hex_pair(struct str s)
+{
+	if (s.n < 2 || hex_value(s.p[0]) < 0 || hex_value(s.p[1]) < 0)
+		return -1;
+	return hex_value(s.p[0]) << 4 | hex_value(s.p[1]);
+}
+
+void
+transfer_q(struct buf *out, struct str s)
+{
+	size_t i;
+	int v;
+
+	for (i = 0; i < s.n; i++) {
+		v = s.p[i] != '=' ? -1 :
+				    hex_pair((struct str){ s.p + i + 1,
+					s.n - i - 1 });
+		if (v >= 0) {
+			buf_u8(out, (unsigned)v);
+			i += 2;
+		} else {
+			buf_putc(out, s.p[i] == '_' ? ' ' : s.p[i]);
+		}
+	}
+}
+
+bool
+transfer_percent(struct buf *out, struct str s)
+{
+	size_t i;
+	int v;
+
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] != '%') {
+			buf_putc(out, s.p[i]);
+			continue;
+		}
+		v = hex_pair((struct str){ s.p + i + 1, s.n - i - 1 });
+		if (v < 0)
+			return false;
+		buf_u8(out, (unsigned)v);
+		i += 2;
+	}
+	return true;
+}
+
+void
+transfer_base64_lines(struct buf *out, struct str s)
+{
+	char line[BASE64_LEN(BASE64_LINE_BYTES) + 1];
+	size_t n;
+
+	while (s.n > 0) {
+		n = s.n < BASE64_LINE_BYTES ? s.n : BASE64_LINE_BYTES;
+		base64_encode(line, s.p, n);
+		buf_puts(out, line);
+		buf_puts(out, "\r\n");
+		s.p += n;
+		s.n -= n;
+	}
+}
+
+/* How many bytes of `s`, whole characters, at most `max`. */
+static size_t
+utf8_prefix(struct str s, size_t max)
+{
+	struct str rest = s;
+	size_t n = 0;
+
+	while (rest.n > 0) {
+		(void)utf8_next(&rest);
+		if ((size_t)(rest.p - s.p) > max)
+			break;
+		n = (size_t)(rest.p - s.p);
+	}
+	return n;
+}
+
+static void
+encode_words(struct buf *out, struct str s, size_t column)
+{
+	char b64[BASE64_LEN(WORD_BYTES) + 1];
+	size_t n, room;
+
+	while (s.n > 0) {
+		/* "=?utf-8?B??=" is 12; base64 makes 4 of 3 */
+		room = column + 16 > 76 ? 0 : (76 - column - 12) / 4 * 3;
+		n = utf8_prefix(s, room < WORD_BYTES ? room : WORD_BYTES);
+		if (n == 0) {
+			buf_puts(out, "\r\n ");
+			column = 1;
+			continue;
+		}
+		base64_encode(b64, s.p, n);
+		buf_printf(out, "=?utf-8?B?%s?=", b64);
+		s.p += n;
+		s.n -= n;
+		if (s.n > 0)
+			buf_puts(out, "\r\n ");
+		column = 1;
+	}
+}
+
+/* May it stand as it is? */
+static bool
+is_plain(struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] < 32 || s.p[i] > 126)
+			return false;
+		if (s.p[i] == '=' && i + 1 < s.n && s.p[i + 1] == '?')
+			return false;
+	}
+	/* Outer and doubled spaces would not survive folding. */
+	return s.n == 0 || (s.p[0] != ' ' && s.p[s.n - 1] != ' ');
+}
+
+/* Words of plain text, folded at single spaces. */
+static bool
+fold_plain(struct buf *out, struct str s, size_t column)
+{
+	size_t start = out->n, n, end;
+	const char *space;
+
+	while (s.n > 0) {
+		/* a run of spaces stays with the word behind it */
+		n = 0;
+		while (n < s.n && s.p[n] == ' ')
+			n++;
+		space = memchr(s.p + n, ' ', s.n - n);
+		end = space == NULL ? s.n : (size_t)(space - s.p);
+		if (end > 900) {
+			out->n = start;
+			return false;
+		}
+		if (column + end > 76 && n > 0) {
+			buf_puts(out, "\r\n");
+			column = 0;
+		}
+		buf_add(out, s.p, end);
+		column += end;
+		s.p += end;
+		s.n -= end;
+	}
+	return true;
+}
+
+static bool
+is_atoms(struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		if (strchr("()<>[]:;@\\,.\"", s.p[i]) != NULL)
+			return false;
+	}
+	return true;
+}
+
+static void
+quote(struct buf *out, struct str s)
+{
+	size_t i;
+
+	buf_putc(out, '"');
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] == '"' || s.p[i] == '\\')
+			buf_putc(out, '\\');
+		buf_putc(out, s.p[i]);
+	}
+	buf_putc(out, '"');
+}
+
+void
+transfer_words(struct buf *out, struct str s, bool phrase, size_t column)
+{
+	if (!is_plain(s))
+		encode_words(out, s, column);
+	else if (phrase && !is_atoms(s) && s.n <= 60)
+		quote(out, s);
+	else if (phrase && !is_atoms(s))
+		encode_words(out, s, column);
+	else if (!fold_plain(out, s, column))
+		encode_words(out, s, column);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * transfer.h - base64, quoted-printable, encoded words, both directions.
+ *
+ * Decoders are liberal (they serve what people are shown); encoders make
+ * lines of at most 76 characters.
+ */
+#ifndef MAIL_TRANSFER_H
+#define MAIL_TRANSFER_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+/* Bytes outside the alphabet are skipped; stops at '='. */
+void transfer_base64(struct buf *out, struct str s);
+/* The Q encoding of RFC 2047. */
+void transfer_q(struct buf *out, struct str s);
+/* %XX of RFC 2231. False when a % is not followed by two digits. */
+bool transfer_percent(struct buf *out, struct str s);
+
+/* Lines of 76 characters, each with CRLF. */
+void transfer_base64_lines(struct buf *out, struct str s);
+/*
+ * UTF-8 text as it may stand in an unstructured field or a phrase: as it is
+ * when plain ASCII (`phrase`: quoted when needed), else encoded words,
+ * folded so that no line exceeds 76 characters. `column` is where the line
+ * stands already.
+ */
+void transfer_words(struct buf *out, struct str s, bool phrase,
+    size_t column);
+
+#endif
