@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: ISC
+"""
+posternctl against real PostgreSQL and Redis: from an empty database to an
+inbox, and the audit log under attack by a superuser.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+
+import psycopg2
+import pytest
+
+from tests.lib.process import Process, run_user
+from tests.lib.postern import LOGINS, TOP, wait_until
+
+PASSWORD = "correct horse battery staple"
+
+
+def posternctl():
+    build = os.environ.get("POSTERN_BUILD", os.path.join(TOP, "build", "gcc"))
+    return os.path.join(build, "posternctl")
+
+
+class Site:
+    """An empty cluster, an empty Redis, and the tool."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(
+            prefix="postern-test-%d-" % os.getpid(),
+            dir="/run" if os.geteuid() == 0 else None)
+        os.chmod(self.dir, 0o711)
+        self.user = run_user()
+        for name in ("pg", "sock", "state"):
+            os.mkdir(self.path(name))
+            os.chmod(self.path(name), 0o711)
+            if self.user and name != "state":
+                os.chown(self.path(name), self.user.pw_uid,
+                         self.user.pw_gid)
+        self.start_postgres()
+        self.start_redis()
+        self.write_conf()
+
+    def path(self, *parts):
+        return os.path.join(self.dir, *parts)
+
+    def start_postgres(self):
+        bins = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
+        as_user = [] if self.user is None else [
+            "setpriv", "--reuid", str(self.user.pw_uid), "--regid",
+            str(self.user.pw_gid), "--clear-groups"]
+        data = self.path("pg", "data")
+        subprocess.run([*as_user, bins + "/initdb", "-D", data, "-U",
+                        "postgres", "-A", "trust", "-E", "UTF8",
+                        "--no-sync"], cwd="/", check=True,
+                       stdout=subprocess.DEVNULL)
+        self.postgres = Process("postgres", [
+            bins + "/postgres", "-D", data, "-k", self.path("sock"),
+            "-h", ""], self.user, log=self.path("pg.log"))
+
+        def probe():
+            try:
+                return self.sql("select 1", database="postgres")
+            except psycopg2.OperationalError:
+                return False
+        wait_until("PostgreSQL", probe, 30)
+        self.sql("create database postern", database="postgres")
+
+    def start_redis(self):
+        self.redis = Process("redis", [
+            "redis-server", "--port", "0", "--unixsocket",
+            self.path("redis.sock"), "--save", "", "--dir", self.dir])
+        wait_until("Redis", lambda: os.path.exists(self.path("redis.sock")))
+
+    def write_conf(self):
+        with open(self.path("postern.conf"), "w") as f:
+            f.write('hostname = "localhost"\nstate_dir = "%s"\n'
+                    'store { socket = "%s" }\nredis { socket = "%s" }\n'
+                    "keys {\n" % (self.path("state"), self.path("sock"),
+                                  self.path("redis.sock")))
+            for name in ("review_pub", "review_key", "relay_pub",
+                         "relay_key", "approve_key", "policy_key",
+                         "seal_key"):
+                f.write('\t%s_file = "%s"\n' % (
+                    name, self.path("keys", name.replace("_", "."))))
+            f.write('\tsecrets_key_file = "%s"\n\tdeployment_file = "%s"\n}\n'
+                    % (self.path("keys", "%u.secrets.key"),
+                       self.path("keys", "deployment.id")))
+        with open(self.path("password"), "w") as f:
+            f.write(PASSWORD + "\n")
+
+    def sql(self, text, args=(), database="postern"):
+        db = psycopg2.connect(host=self.path("sock"), user="postgres",
+                              dbname=database)
+        db.autocommit = True
+        try:
+            with db.cursor() as c:
+                c.execute(text, args)
+                return c.fetchall() if c.description else []
+        finally:
+            db.close()
+
+    def run(self, *words, session="session"):
+        return subprocess.run(
+            [posternctl(), "-c",
+             self.path("postern.conf"), "--session", self.path(session),
+             *words], text=True, capture_output=True, timeout=60)
+
+    def ok(self, *words):
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def rows(self, *words):
+        return json.loads(self.ok("--json", *words))
+
+    def refused(self, why, *words, **kw):
+        done = self.run(*words, **kw)
+        assert done.returncode == 1, done.stdout
+        assert why in done.stderr, done.stderr
+        return done.stderr
+
+    def close(self):
+        self.redis.stop()
+        self.postgres.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def site():
+    s = Site()
+    yield s
+    s.close()
+
+
+@pytest.fixture(scope="module")
+def ready(site):
+    """A site with an operator signed in, a tenant and its domain."""
+    if not os.path.exists(site.path("keys")):
+        site.ok("keygen")
+        site.ok("migrate", "--superuser", "postgres")
+        site.ok("redis", "load")
+    if not site.sql("select 1 from d.operator"):
+        site.ok("operator", "create", "ann", "--password-file",
+                site.path("password"))
+    site.ok("login", "ann", "--password-file", site.path("password"))
+    site.ok("tenant", "create", "acme", "--name", "Acme Corp")
+    site.ok("domain", "add", "acme.example", "--tenant", "acme")
+    site.ok("domain", "verify", "acme.example", "--force")
+    return site
+
+
+def test_keygen_makes_what_is_missing(site):
+    assert "made " in site.ok("keygen")
+    assert site.ok("keygen") == ""
+    for path in glob.glob(site.path("keys", "*")):
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        public = path.endswith((".pub", "deployment.id"))
+        assert mode == (0o644 if public else 0o600), path
+    os.unlink(site.path("keys", "policy.key"))
+    before = open(site.path("keys", "review.key")).read()
+    assert site.ok("keygen").count("made") == 1
+    assert open(site.path("keys", "review.key")).read() == before
+
+
+def test_migrate_twice(site):
+    first = site.ok("migrate", "--superuser", "postgres")
+    files = glob.glob(os.path.join(TOP, "store", "migrations", "*.sql"))
+    assert first.count("applied ") == len(files)
+    assert site.ok("migrate", "--superuser", "postgres") == ""
+    row = site.rows("ready")[0]
+    assert row["durable"] is True
+    hex_id = open(site.path("keys", "deployment.id")).read().strip()
+    assert row["deployment"] == hex_id
+    roles = {r for (r,) in site.sql("select rolname from pg_roles")}
+    assert set(LOGINS) <= roles
+
+
+def test_changed_migration_stops(site):
+    site.sql("update d.schema_migration set sha256 = sha256(sha256) "
+             "where version = 2")
+    site.refused("was changed after it was applied", "migrate")
+    site.sql("update d.schema_migration set sha256 = x.s from (select "
+             "sha256 as s from d.schema_migration where version = 1) x "
+             "where version = 2")
+    site.refused("0002", "migrate")
+
+
+def test_foreign_database_is_refused(site):
+    path = site.path("keys", "deployment.id")
+    mine = open(path).read()
+    with open(path, "w") as f:
+        f.write("00" * 16 + "\n")
+    # put back what the test before spoiled, by a new database
+    site.sql("drop database postern", database="postgres")
+    site.sql("create database postern", database="postgres")
+    site.ok("migrate", "--superuser", "postgres")
+    with open(path, "w") as f:
+        f.write(mine)
+    site.refused("belongs to another deployment", "migrate")
+    site.sql("drop database postern", database="postgres")
+    site.sql("create database postern", database="postgres")
+    site.ok("migrate", "--superuser", "postgres")
+
+
+def test_redis_load(site):
+    assert "postern" in site.ok("redis", "load")
+    assert "postern" in site.ok("redis", "load")
+
+
+def test_nothing_without_a_session(site):
+    """A12: only housekeeping and tightening need nobody signed in."""
+    for words in (["tenant", "list"], ["tenant", "create", "x"],
+                  ["operator", "list"], ["queue"],
+                  ["trace", "a@acme.example"], ["domain", "list"],
+                  ["inbox", "show", "a@acme.example"]):
+        err = site.refused("401", *words, session="nobody")
+        assert "posternctl login" in err
+    site.ok("maintain")
+    assert site.run("doctor").returncode in (0, 1)
+
+
+def test_first_operator_only_once(site):
+    assert "first operator" in site.ok(
+        "operator", "create", "ann", "--password-file",
+        site.path("password"))
+    site.refused("operators already", "operator", "create", "eve",
+                 "--password-file", site.path("password"))
+    with open(site.path("short"), "w") as f:
+        f.write("short\n")
+    site.refused("at least 12", "operator", "create", "eve",
+                 "--password-file", site.path("short"))
+
+
+def test_login(site):
+    with open(site.path("wrong"), "w") as f:
+        f.write(PASSWORD + "!\n")
+    site.refused("401", "login", "ann", "--password-file",
+                 site.path("wrong"))
+    site.refused("401", "login", "nobody", "--password-file",
+                 site.path("password"))
+    site.ok("login", "ann", "--password-file", site.path("password"))
+    mode = stat.S_IMODE(os.stat(site.path("session")).st_mode)
+    assert mode == 0o600
+    assert "ann" in site.ok("operator", "list")
+    site.ok("logout")
+    assert not os.path.exists(site.path("session"))
+    site.refused("401", "tenant", "list")
+
+
+def test_inbox_from_nothing_to_keys(ready):
+    row = ready.rows("inbox", "create", "bot@acme.example", "--tenant",
+                     "acme", "--display-name", "Bot")[0]
+    code = row["claim_code"]
+    assert re.fullmatch(r"claim_[0-9a-hjkmnp-tv-z]{26}", code)
+    claimed = ready.rows("claim", code)[0]
+    for name in ("key", "smtp_key"):
+        assert re.fullmatch(r"pst_live_\d+_\d+_[0-9a-z]{59}", claimed[name])
+    assert claimed["key"] != claimed["smtp_key"]
+    ready.refused("410 claim_invalid", "claim", code)
+    ready.refused("not a claim code", "claim", "claim_zzz")
+    shown = ready.rows("inbox", "show", "bot@acme.example")[0]
+    assert shown["mode"] == "gated_send" and shown["claimed"] is True
+    # The keys are nowhere in the database, nor the code.
+    dump = subprocess.run(
+        ["pg_dump", "-h", ready.path("sock"), "-U", "postgres", "postern"],
+        text=True, capture_output=True, check=True).stdout
+    for secret in (claimed["key"], claimed["smtp_key"], code):
+        assert secret not in dump
+        assert secret.rsplit("_", 1)[1][:52] not in dump
+
+
+def test_names_are_checked(ready):
+    for address in ("bot@other.example", "BOT @acme.example",
+                    "postmaster@acme.example", "a..b@acme.example"):
+        assert ready.run("inbox", "create", address, "--tenant",
+                         "acme").returncode == 1
+    assert ready.run("tenant", "create", "Not A Slug").returncode == 1
+    ready.refused("no tenant", "inbox", "create", "x@acme.example",
+                  "--tenant", "nosuch")
+    for words in (["nosuch"], ["tenant", "create"],
+                  ["tenant", "list", "--nosuch"], ["queue", "now"],
+                  ["inbox", "create", "a@b", "--tenant"]):
+        assert ready.run(*words).returncode == 2
+
+
+def test_modes(ready):
+    address = "mode@acme.example"
+    ready.ok("inbox", "create", address, "--tenant", "acme")
+    ready.refused("--reason", "mode", address, "autonomous")
+    ready.refused("step_up_required", "mode", address, "autonomous",
+                  "--reason", "trial")
+    row = json.loads(ready.ok(
+        "--json", "mode", address, "autonomous", "--reason", "trial",
+        "--password-file", ready.path("password")))[0]
+    assert row["mode"] == "autonomous"
+    ready.refused("no mode", "mode", address, "yolo", "--reason", "x")
+    row = ready.rows("tighten", address, "gated_all", "--reason", "calm")[0]
+    assert row["mode"] == "gated_all"
+    assert ready.run("tighten", address, "autonomous", "--reason",
+                     "x").returncode == 1
+
+
+def test_pause_and_resume(ready):
+    ready.ok("pause", "--all", "--reason", "fire drill")
+    assert "pause" in ready.run("doctor").stdout
+    ready.ok("resume", "--all", "--reason", "over", "--password-file",
+             ready.path("password"))
+    ready.refused("name an ADDRESS", "pause", "--reason", "x")
+
+
+def test_roles(ready):
+    ready.ok("operator", "create", "rita", "--role", "reviewer", "--tenant",
+             "acme", "--password-file", ready.path("password"))
+    assert "rita" in ready.ok("operator", "list")
+    assert ready.run("login", "rita", "--password-file",
+                     ready.path("password"),
+                     session="rita").returncode == 0
+    ready.refused("403", "tenant", "create", "evil", session="rita")
+    ready.refused("403", "operator", "create", "eve", "--role", "admin",
+                  "--password-file", ready.path("password"), session="rita")
+    ready.ok("operator", "disable", "rita")
+    ready.refused("401", "tenant", "list", session="rita")
+
+
+def test_limits(ready):
+    address = "limit@acme.example"
+    ready.ok("plan", "set", "small", "--tenant", "acme", "--hour", "2",
+             "--day", "3")
+    ready.ok("inbox", "create", address, "--tenant", "acme", "--plan",
+             "small")
+    plans = {p["plan"]: p for p in ready.rows("plan", "list", "--tenant",
+                                              "acme")}
+    assert plans["small"]["hour"] == 2 and plans["default"]["hour"] == 20
+    assert ready.rows("inbox", "show", address)[0]["plan"] == "small"
+    ready.ok("limits", address, "--hour", "5")
+    assert ready.run("limits", address, "--hour", "many").returncode == 2
+
+
+def test_version_and_conf(ready):
+    assert "libevent" in ready.ok("--version")
+    assert "usable" in ready.ok("--check")
+    assert "state_dir" in ready.ok("--show-config")
+
+
+# -- the audit log -----------------------------------------------------------
+
+def verify(site, *words):
+    return site.run("audit", "verify", "--head",
+                    site.path("state", "audit-heads"), *words)
+
+
+def as_found(site):
+    """Copies of both audit tables, put back by the returned function."""
+    site.sql("drop table if exists a1, a2; create table a1 as table d.audit;"
+             "create table a2 as table d.audit_seal")
+
+    def put_back():
+        site.sql("set session_replication_role = replica;"
+                 "delete from d.audit; insert into d.audit select * from a1;"
+                 "delete from d.audit_seal;"
+                 "insert into d.audit_seal select * from a2")
+    return put_back
+
+
+@pytest.fixture
+def sealed(ready):
+    ready.ok("seal")
+    ready.ok("pause", "--all", "--reason", "one more row")
+    ready.ok("seal")
+    assert verify(ready).returncode == 0
+    put_back = as_found(ready)
+    yield ready
+    put_back()
+    assert verify(ready).returncode == 0
+
+
+REPLICA = "set session_replication_role = replica;"
+NTH = ("select gen, xid, n from d.audit order by gen, xid, n "
+       "offset %d limit 1")
+ATTACKS = {
+    "altered": REPLICA + "update d.audit set detail = '{\"x\":1}' "
+    "where (gen, xid, n) = (" + NTH % 2 + ")",
+    "actor": REPLICA + "update d.audit set actor = 'op:7' "
+    "where (gen, xid, n) = (" + NTH % 1 + ")",
+    "removed": REPLICA + "delete from d.audit "
+    "where (gen, xid, n) = (" + NTH % 2 + ")",
+    "reordered": REPLICA + "update d.audit a set at = b.at from d.audit b "
+    "where (a.gen, a.xid, a.n) = (" + NTH % 1 + ") "
+    "and (b.gen, b.xid, b.n) = (" + NTH % 3 + ") and a.at <> b.at",
+    "tail cut": REPLICA + "delete from d.audit where (gen, xid, n) > "
+    "(select gen, xid, n from d.audit_seal where block = 1);"
+    "delete from d.audit_seal where block > 1",
+    "all cut": REPLICA + "delete from d.audit; delete from d.audit_seal",
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_audit_attack_is_found(sealed, name):
+    sealed.sql(ATTACKS[name])
+    done = verify(sealed)
+    assert done.returncode == 1, done.stdout
+    assert "block" in done.stderr
+
+
+def test_cut_tail_needs_the_head(sealed):
+    """Said in the manual: a database alone can be cut unnoticed."""
+    sealed.sql(ATTACKS["tail cut"])
+    done = sealed.run("audit", "verify")
+    assert done.returncode == 0
+    assert "without --head" in done.stdout
+
+
+def test_seal_follow(ready):
+    p = Process("seal", [
+        posternctl(), "-c",
+        ready.path("postern.conf"), "seal", "--follow"])
+    p.wait("daemon.ready")
+    ready.ok("pause", "--all", "--reason", "to be sealed")
+    p.wait("audit.sealed")
+    assert p.stop() == 0
+    assert verify(ready).returncode == 0
