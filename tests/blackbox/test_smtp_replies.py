@@ -385,7 +385,7 @@ def test_data_before_354(d, box):
 HEADER = "To: a@example.com\r\nSubject: x\r\n"
 
 
-@pytest.mark.parametrize("head,start", [
+@pytest.mark.parametrize("head,start", ids=lambda x: x[:40], argvalues=[
     ("From: ceo@acme.example\r\n", "550 5.7.1 [sender_mismatch] From is "
      "ceo@acme.example; this key may send only as {box}."),
     ("From: Boss <{box}>\r\n", "250 2.6.0"),
