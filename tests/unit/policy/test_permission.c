@@ -12,16 +12,20 @@
 
 #include "policy/permission.h"
 
-/* Version, round and operator are 1 or 2; the message is version 1 round 1. */
+#define KINDS 72u
+
+/* Version and round are 1 to 3 and the message is at 2 in both. */
 static struct policy_approval
-approval(unsigned bits)
+approval(unsigned kind)
 {
+	unsigned bits = kind / 9;
+
 	return (struct policy_approval){
-		.version = 1 + (bits & 1),
-		.round = 1 + (bits >> 1 & 1),
-		.operator_id = 1 + (bits >> 2 & 1),
-		.is_approve = bits & 8,
-		.digest_matches = bits & 16,
+		.version = 1 + kind % 3,
+		.round = 1 + kind / 3 % 3,
+		.operator_id = 1 + (bits & 1),
+		.is_approve = bits & 2,
+		.digest_matches = bits & 4,
 	};
 }
 
@@ -32,7 +36,7 @@ approvers(const struct policy_approval *a, size_t n)
 	unsigned who = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (a[i].version == 1 && a[i].round == 1 && a[i].is_approve &&
+		if (a[i].version == 2 && a[i].round == 2 && a[i].is_approve &&
 		    a[i].digest_matches)
 			who |= a[i].operator_id;
 	return who;
@@ -45,8 +49,8 @@ check_approvals(const struct policy_approval *a, size_t n)
 
 	for (unsigned need = 0; need <= 3; need++) {
 		struct policy_held m = {
-			.version = 1,
-			.round = 1,
+			.version = 2,
+			.round = 2,
 			.need_approvals = need,
 			.approval = a,
 			.approval_count = n,
@@ -70,10 +74,10 @@ test_approvals(void **unused)
 
 	(void)unused;
 	check_approvals(NULL, 0);
-	for (unsigned i = 0; i < 32; i++) {
+	for (unsigned i = 0; i < KINDS; i++) {
 		a[0] = approval(i);
 		check_approvals(a, 1);
-		for (unsigned j = 0; j < 32; j++) {
+		for (unsigned j = 0; j < KINDS; j++) {
 			a[1] = approval(j);
 			check_approvals(a, 2);
 		}
