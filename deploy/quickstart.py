@@ -383,11 +383,14 @@ log_parameter_max_length_on_error = 0
         def answers():
             try:
                 with socket.socket(socket.AF_UNIX) as s:
+                    s.settimeout(2)
                     s.connect(str(path))
                     s.sendall(b"AUTH monitor " +
                               self.secret("redis-monitor").encode() +
                               b"\r\nPING\r\n")
-                    return b"PONG" in s.recv(100) + s.recv(100)
+                    lines = s.makefile("rb")
+                    return (lines.readline() == b"+OK\r\n" and
+                            lines.readline() == b"+PONG\r\n")
             except OSError:
                 return False
         self.wait("Redis", answers)
