@@ -1,270 +1,87 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * compose.c - a message from fields. Addresses are parsed and written anew,
- * words are encoded, every body is base64: nothing a caller gave reaches the
- * header without having been checked byte by byte.
+ * compose.c - a message from fields, so plain that every program reads it
+ * alike: UTF-8 in base64, encoded words, RFC 2231 names.
+ *
+ *	mixed( related( alternative( text, html ), inline... ), attached... )
+ *
+ * with each container only where it has more than one part.
  */
 #include "mail/compose.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/codec.h"
+#include "base/err.h"
 #include "mail/header.h"
 #include "mail/mailbox.h"
+#include "mail/param.h"
 #include "mail/transfer.h"
 
-#define BOUNDARY_MAX 48
-#define PARAM_LINE 60 /* encoded bytes of one RFC 2231 section */
-
-struct composer {
+struct work {
 	struct buf *out;
 	const struct compose *c;
 	struct compose_error *err;
-	char boundary[BOUNDARY_MAX]; /* "=_" + random; a level is appended */
+	size_t inlined, attached;
 };
+
+static bool fail(struct compose_error *err, enum err_code code,
+    const char *field, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 static bool
 fail(struct compose_error *err, enum err_code code, const char *field,
-    const char *text)
+    const char *fmt, ...)
 {
+	va_list ap;
+
 	err->code = code;
 	(void)snprintf(err->field, sizeof(err->field), "%s", field);
-	(void)snprintf(err->text, sizeof(err->text), "%s", text);
+	va_start(ap, fmt);
+	(void)vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	va_end(ap);
 	return false;
 }
 
+/* Valid UTF-8 without anything that ends or hides a line. */
 static bool
-fail_at(struct compose_error *err, enum err_code code, const char *list,
-    size_t i, const char *member, const char *text)
+text_check(struct work *w, struct str s, size_t max, const char *field)
 {
-	char field[64];
+	int32_t c;
 
-	(void)snprintf(field, sizeof(field), "%s[%zu]%s", list, i, member);
-	return fail(err, code, field, text);
-}
-
-/* Valid UTF-8 without C0, DEL, C1 and the line separators of Unicode. */
-static bool
-is_clean(struct str s)
-{
-	while (s.n > 0) {
-		int32_t c = utf8_next(&s);
-
-		if (c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x2028 ||
-		    c == 0x2029)
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_ascii(struct str s)
-{
-	size_t i;
-
-	for (i = 0; i < s.n; i++) {
-		if ((unsigned char)s.p[i] >= 0x80)
-			return false;
-	}
-	return true;
-}
-
-struct one_mailbox {
-	struct buf *name;
-	struct address address;
-	size_t count;
-};
-
-static bool
-keep_mailbox(void *arg, const struct mailbox *m)
-{
-	struct one_mailbox *one = arg;
-
-	if (one->count++ == 0) {
-		mailbox_name_text(one->name, m);
-		one->address = m->address;
-	}
-	return true;
-}
-
-/* "a@b" or "Name <a@b>", exactly one; the name decoded into `name`. */
-static bool
-read_mailbox(struct one_mailbox *one, struct str given, bool allow_utf8,
-    struct compose_error *err)
-{
-	const char *why = "not an address";
-
-	if (!is_clean(given))
-		return fail(err, E_VALIDATION_ERROR, "",
-		    "control characters are not allowed");
-	if (given.n > 2000 ||
-	    !mailbox_list_parse(given, keep_mailbox, one, &why))
-		return fail(err, E_INVALID_ADDRESS, "", why);
-	if (one->count != 1)
-		return fail(
-		    err, E_INVALID_ADDRESS, "", "each entry is one address");
-	if (one->address.utf8_local && !allow_utf8)
-		return fail(err, E_INVALID_ADDRESS, "",
-		    "a local part beyond ASCII cannot be carried");
-	return true;
-}
-
-/* The address for wire and header: with A-labels where no UTF-8 may be. */
-static void
-wire_of(struct buf *out, const struct address *a, bool allow_utf8)
-{
-	const char *at = strrchr(a->wire, '@');
-
-	if (!allow_utf8 && a->utf8_domain && at != NULL) {
-		buf_add(out, a->wire, (size_t)(at - a->wire) + 1);
-		buf_puts(out, a->canonical + a->domain);
-	} else {
-		buf_puts(out, a->wire);
-	}
-}
-
-bool
-compose_address(struct buf *wire, struct str given, bool allow_utf8,
-    struct compose_error *err)
-{
-	struct buf name = { 0 };
-	struct one_mailbox one = { .name = &name };
-	bool ok = read_mailbox(&one, given, allow_utf8, err);
-
-	if (ok)
-		wire_of(wire, &one.address, allow_utf8);
-	buf_free(&name);
-	return ok;
-}
-
-/* How many bytes stand on the last line of what was written. */
-static size_t
-column(const struct buf *out)
-{
-	size_t i = out->n;
-
-	while (i > 0 && out->p[i - 1] != '\n')
-		i--;
-	return out->n - i;
-}
-
-static bool
-write_mailbox(struct composer *w, struct str given, const char *list, size_t i)
-{
-	struct buf name = { 0 };
-	struct one_mailbox one = { .name = &name };
-	bool ok = read_mailbox(&one, given, w->c->allow_utf8_address, w->err);
-
-	if (!ok) {
-		char field[64];
-
-		(void)snprintf(field, sizeof(field), "%s[%zu]", list, i);
-		memcpy(w->err->field, field, sizeof(field));
-	} else {
-		if (name.n > 0) {
-			transfer_words(
-			    w->out, buf_str(&name), true, column(w->out));
-			buf_puts(w->out, column(w->out) > 40 ? "\r\n <" : " <");
-		}
-		wire_of(w->out, &one.address, w->c->allow_utf8_address);
-		if (name.n > 0)
-			buf_putc(w->out, '>');
-	}
-	buf_free(&name);
-	return ok;
-}
-
-/* To, Cc, Bcc, Reply-To: an address a line. */
-static bool
-write_list(struct composer *w, const char *name, const char *list,
-    const struct str *v, size_t n)
-{
-	size_t i;
-
-	if (n == 0)
-		return true;
-	buf_printf(w->out, "%s: ", name);
-	for (i = 0; i < n; i++) {
-		if (i > 0)
-			buf_puts(w->out, ",\r\n ");
-		if (!write_mailbox(w, v[i], list, i))
-			return false;
-	}
-	buf_puts(w->out, "\r\n");
-	return true;
-}
-
-static bool
-write_from(struct composer *w)
-{
-	if (!is_clean(w->c->from_name))
-		return fail(w->err, E_VALIDATION_ERROR, "from",
-		    "the display name has control characters");
-	buf_puts(w->out, "From: ");
-	if (w->c->from_name.n > 0) {
-		transfer_words(w->out, w->c->from_name, true, 6);
-		buf_puts(w->out, column(w->out) > 40 ? "\r\n <" : " <");
-	}
-	buf_add_str(w->out, w->c->from);
-	buf_puts(w->out, w->c->from_name.n > 0 ? ">\r\n" : "\r\n");
-	return true;
-}
-
-static bool
-write_text_field(
-    struct composer *w, const char *name, const char *field, struct str value)
-{
-	if (value.n == 0)
-		return true;
-	if (!is_clean(value) || value.n > COMPOSE_SUBJECT_MAX)
+	if (s.n > max)
 		return fail(w->err, E_VALIDATION_ERROR, field,
-		    "UTF-8 without control characters, at most 998 bytes");
-	buf_printf(w->out, "%s: ", name);
-	transfer_words(w->out, value, false, strlen(name) + 2);
-	buf_puts(w->out, "\r\n");
+		    "It is longer than %zu bytes.", max);
+	while (s.n > 0) {
+		c = utf8_next(&s);
+		if (c < 0)
+			return fail(w->err, E_VALIDATION_ERROR, field,
+			    "It is not valid UTF-8.");
+		if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 ||
+		    c == 0x2029)
+			return fail(w->err, E_VALIDATION_ERROR, field,
+			    "It has a control character (U+%04X).",
+			    (unsigned)c);
+	}
 	return true;
 }
 
-static bool
-write_references(struct composer *w)
-{
-	const struct compose *c = w->c;
-	size_t i;
-
-	if (c->in_reply_to.n > 0) {
-		if (!header_id_valid(c->in_reply_to))
-			return fail(w->err, E_VALIDATION_ERROR, "in_reply_to",
-			    "not a message-id");
-		buf_printf(w->out, "In-Reply-To: %.*s\r\n",
-		    (int)c->in_reply_to.n, c->in_reply_to.p);
-	}
-	for (i = 0; i < c->reference_count; i++) {
-		if (!header_id_valid(c->references[i]))
-			return fail_at(w->err, E_VALIDATION_ERROR, "references",
-			    i, "", "not a message-id");
-		buf_printf(w->out, "%s%.*s", i == 0 ? "References: " : "\r\n ",
-		    (int)c->references[i].n, c->references[i].p);
-	}
-	if (c->reference_count > 0)
-		buf_puts(w->out, "\r\n");
-	return true;
-}
+/* Fields that are ours to write, or that mean something to relays. */
+static const char *const denied[] = { "From", "Sender", "To", "Cc", "Bcc",
+	"Subject", "Date", "Message-ID", "Reply-To", "In-Reply-To",
+	"References", "Received*", "Return-*", "Resent-*", "DKIM-*", "ARC-*",
+	"Authentication-Results", "Content-*", "MIME-*", "X-Postern-*",
+	"Postern-*", "Domainkey-*", "Apparently-To", "Delivered-To",
+	"Envelope-To", "X-Envelope-*", "X-Original-To", "Errors-To",
+	"X-Confirm-Reading-To", "Disposition-Notification-*", "X-SMTPAPI",
+	"X-MC-*", "X-Mailgun-*", "X-SES-*", "X-PM-*", "X-MJ-*", "X-Mailjet-*",
+	"X-MSYS-API", "X-Sib-*", "Mailin-*", "X-Rcpt-*" };
 
 bool
 compose_header_allowed(struct str name)
 {
-	static const char *const exact[] = { "From", "Sender", "To", "Cc",
-		"Bcc", "Reply-To", "Subject", "Date", "Message-ID",
-		"In-Reply-To", "References", "Received", "Return-Path",
-		"Authentication-Results", "MIME-Version", "Errors-To",
-		"Disposition-Notification-To", "Return-Receipt-To",
-		"X-Confirm-Reading-To" };
-	static const char *const prefix[] = { "Resent-", "DKIM-", "ARC-",
-		"Content-", "X-Postern-", "Postern-" };
-	size_t i;
+	size_t i, n;
 
 	if (name.n == 0 || name.n > 76)
 		return false;
@@ -272,246 +89,472 @@ compose_header_allowed(struct str name)
 		if (name.p[i] < 33 || name.p[i] > 126 || name.p[i] == ':')
 			return false;
 	}
-	for (i = 0; i < sizeof(exact) / sizeof(exact[0]); i++) {
-		if (str_ieq(name, str_of(exact[i])))
+	for (i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
+		n = strlen(denied[i]);
+		if (denied[i][n - 1] == '*' ?
+			str_istarts(name, (struct str){ denied[i], n - 1 }) :
+			str_ieq(name, str_of(denied[i])))
 			return false;
 	}
-	for (i = 0; i < sizeof(prefix) / sizeof(prefix[0]); i++) {
-		if (str_istarts(name, str_of(prefix[i])))
-			return false;
+	return true;
+}
+
+/*
+ * "a@b" or "Name <a@b>". The name is text, not RFC 5322: it is what stands
+ * before the last '<', without quotes around it.
+ */
+static bool
+address_split(struct str given, struct str *name, struct address *a,
+    bool allow_utf8, struct compose_error *err)
+{
+	struct str spec;
+	enum address_result r;
+	size_t i;
+
+	given = str_trim(given);
+	spec = given;
+	*name = str_lit("");
+	if (given.n > 0 && given.p[given.n - 1] == '>') {
+		for (i = given.n; i > 0 && given.p[i - 1] != '<'; i--)
+			;
+		if (i == 0)
+			return fail(err, E_INVALID_ADDRESS, "",
+			    "Not \"a@b\" or \"Name <a@b>\".");
+		spec = (struct str){ given.p + i, given.n - i - 1 };
+		*name = str_trim((struct str){ given.p, i - 1 });
+		if (name->n >= 2 && name->p[0] == '"' &&
+		    name->p[name->n - 1] == '"')
+			*name = (struct str){ name->p + 1, name->n - 2 };
 	}
+	r = address_parse(a, spec);
+	if (r != ADDRESS_OK)
+		return fail(err, E_INVALID_ADDRESS, "", "%s",
+		    address_result_text(r));
+	if (a->utf8_local && !allow_utf8)
+		return fail(err, E_INVALID_ADDRESS, "",
+		    "Local parts beyond ASCII are not accepted yet.");
+	return true;
+}
+
+/* What stands in header and envelope: ASCII unless that cannot be. */
+static void
+spec_put(struct buf *out, const struct address *a)
+{
+	size_t local;
+
+	if (!a->utf8_domain || a->utf8_local) {
+		buf_puts(out, a->wire);
+		return;
+	}
+	local = (size_t)(strrchr(a->wire, '@') - a->wire);
+	buf_add(out, a->wire, local + 1);
+	buf_puts(out, a->canonical + a->domain);
+}
+
+bool
+compose_address(struct buf *wire, struct str given, bool allow_utf8,
+    struct compose_error *err)
+{
+	struct address a;
+	struct str name;
+
+	if (!address_split(given, &name, &a, allow_utf8, err))
+		return false;
+	spec_put(wire, &a);
+	return true;
+}
+
+/* One mailbox of a list; `column` is kept up to date. */
+static bool
+mailbox_put(struct work *w, struct str given, const char *field)
+{
+	struct address a;
+	struct str name;
+
+	if (!text_check(w, given, 1000, field))
+		return false;
+	if (!address_split(given, &name, &a, w->c->allow_utf8_address,
+		w->err)) {
+		(void)snprintf(w->err->field, sizeof(w->err->field), "%s",
+		    field);
+		return false;
+	}
+	if (name.n == 0) {
+		spec_put(w->out, &a);
+		return true;
+	}
+	transfer_words(w->out, name, true, 40);
+	buf_puts(w->out, "\r\n <");
+	spec_put(w->out, &a);
+	buf_putc(w->out, '>');
 	return true;
 }
 
 static bool
-write_custom(struct composer *w)
+list_put(struct work *w, const char *header, const char *field,
+    const struct str *list, size_t n)
+{
+	char at[64];
+	size_t i;
+
+	if (n == 0)
+		return true;
+	if (n > MAILBOX_LIST_MAX)
+		return fail(w->err, E_TOO_MANY_RECIPIENTS, field,
+		    "It has more than %d addresses.", MAILBOX_LIST_MAX);
+	buf_printf(w->out, "%s: ", header);
+	for (i = 0; i < n; i++) {
+		(void)snprintf(at, sizeof(at), "%s[%zu]", field, i);
+		if (i > 0)
+			buf_puts(w->out, ",\r\n ");
+		if (!mailbox_put(w, list[i], at))
+			return false;
+	}
+	buf_puts(w->out, "\r\n");
+	return true;
+}
+
+static bool
+from_put(struct work *w)
+{
+	if (!text_check(w, w->c->from_name, 256, "from"))
+		return false;
+	buf_puts(w->out, "From: ");
+	if (w->c->from_name.n > 0) {
+		transfer_words(w->out, w->c->from_name, true, 6);
+		buf_puts(w->out, "\r\n ");
+	}
+	buf_putc(w->out, '<');
+	buf_add_str(w->out, w->c->from);
+	buf_puts(w->out, ">\r\n");
+	return true;
+}
+
+static bool
+ids_put(struct work *w)
 {
 	size_t i;
 
-	if (w->c->header_count > COMPOSE_HEADERS_MAX)
-		return fail(
-		    w->err, E_VALIDATION_ERROR, "headers", "too many headers");
-	for (i = 0; i < w->c->header_count; i++) {
-		const struct compose_header *h = &w->c->header[i];
-		char field[64], name[80];
+	if (w->c->in_reply_to.n > 0) {
+		if (!header_id_valid(w->c->in_reply_to))
+			return fail(w->err, E_VALIDATION_ERROR, "in_reply_to",
+			    "Not a message-id <left@right>.");
+		buf_printf(w->out, "In-Reply-To: %.*s\r\n",
+		    (int)w->c->in_reply_to.n, w->c->in_reply_to.p);
+	}
+	if (w->c->reference_count == 0)
+		return true;
+	if (w->c->reference_count > 100)
+		return fail(w->err, E_VALIDATION_ERROR, "references",
+		    "It has more than 100 message-ids.");
+	buf_puts(w->out, "References:");
+	for (i = 0; i < w->c->reference_count; i++) {
+		if (!header_id_valid(w->c->references[i]))
+			return fail(w->err, E_VALIDATION_ERROR, "references",
+			    "Not a message-id <left@right>.");
+		buf_printf(w->out, "%s %.*s", i > 0 ? "\r\n" : "",
+		    (int)w->c->references[i].n, w->c->references[i].p);
+	}
+	buf_puts(w->out, "\r\n");
+	return true;
+}
 
-		(void)snprintf(field, sizeof(field), "headers.%.*s",
-		    (int)(h->name.n < 40 && is_clean(h->name) ? h->name.n : 0),
-		    h->name.p);
+static bool
+extra_put(struct work *w)
+{
+	const struct compose_header *h;
+	char field[64];
+	size_t i;
+
+	if (w->c->header_count > COMPOSE_HEADERS_MAX)
+		return fail(w->err, E_VALIDATION_ERROR, "headers",
+		    "It has more than %d fields.", COMPOSE_HEADERS_MAX);
+	for (i = 0; i < w->c->header_count; i++) {
+		h = &w->c->header[i];
 		if (!compose_header_allowed(h->name))
-			return fail(w->err, E_HEADER_FORBIDDEN, field,
-			    "this header may not be set");
-		(void)snprintf(
-		    name, sizeof(name), "%.*s", (int)h->name.n, h->name.p);
-		if (!write_text_field(w, name, field, h->value))
+			return fail(w->err, E_HEADER_FORBIDDEN, "headers",
+			    "Field %zu is not a name an agent may set.", i);
+		(void)snprintf(field, sizeof(field), "headers.%.*s",
+		    (int)(h->name.n < 50 ? h->name.n : 50), h->name.p);
+		if (!text_check(w, h->value, 4096, field))
 			return false;
+		buf_add_str(w->out, h->name);
+		buf_puts(w->out, ": ");
+		transfer_words(w->out, h->value, false, h->name.n + 2);
+		buf_puts(w->out, "\r\n");
 	}
 	return true;
 }
 
-/* A multipart's head; parts of `level` are between its boundaries. */
 static void
-open_multipart(struct composer *w, const char *subtype, int level)
+subject_put(struct work *w)
 {
-	buf_printf(w->out,
-	    "Content-Type: multipart/%s;\r\n boundary=\"%s%d\"\r\n\r\n",
-	    subtype, w->boundary, level);
+	buf_puts(w->out, "Subject: ");
+	transfer_words(w->out, w->c->subject, false, 9);
+	buf_puts(w->out, "\r\n");
+}
+
+static bool
+headers_put(struct work *w)
+{
+	const struct compose *c = w->c;
+
+	if (!text_check(w, c->subject, COMPOSE_SUBJECT_MAX, "subject"))
+		return false;
+	if (!from_put(w) || !list_put(w, "To", "to", c->to, c->to_count) ||
+	    !list_put(w, "Cc", "cc", c->cc, c->cc_count) ||
+	    !list_put(w, "Bcc", "bcc", c->bcc, c->bcc_count) ||
+	    !list_put(w, "Reply-To", "reply_to", c->reply_to,
+		c->reply_to_count))
+		return false;
+	subject_put(w);
+	if (!ids_put(w) || !extra_put(w))
+		return false;
+	buf_puts(w->out, "MIME-Version: 1.0\r\n");
+	return true;
+}
+
+/* Level 0, 1, 2: mixed, related, alternative. Base64 never has "=_". */
+static void
+boundary_put(struct work *w, int level)
+{
+	char text[BASE32_LEN(16) + 1];
+
+	base32_encode(text, w->c->random, 16);
+	buf_printf(w->out, "=_%d_%s", level, text);
 }
 
 static void
-between(struct composer *w, int level, bool last)
+multipart_begin(struct work *w, int level, const char *subtype)
 {
-	buf_printf(
-	    w->out, "--%s%d%s\r\n", w->boundary, level, last ? "--" : "");
+	buf_printf(w->out, "Content-Type: multipart/%s;\r\n boundary=\"",
+	    subtype);
+	boundary_put(w, level);
+	buf_puts(w->out, "\"\r\n\r\n");
 }
 
-/* Lines end in CRLF, whatever the text had. */
 static void
-write_text(struct composer *w, const char *subtype, struct str text)
+multipart_next(struct work *w, int level, bool last)
 {
-	struct buf canonical = { 0 };
+	buf_puts(w->out, "--");
+	boundary_put(w, level);
+	buf_puts(w->out, last ? "--\r\n" : "\r\n");
+}
+
+/* LF, CR and CRLF all become CRLF, as text must have it. */
+static void
+text_put(struct work *w, const char *type, struct str s)
+{
+	struct buf flat = { 0 };
 	size_t i;
 
-	for (i = 0; i < text.n; i++) {
-		if (text.p[i] == '\r' && i + 1 < text.n &&
-		    text.p[i + 1] == '\n')
-			continue;
-		if (text.p[i] == '\n' || text.p[i] == '\r')
-			buf_puts(&canonical, "\r\n");
-		else
-			buf_putc(&canonical, text.p[i]);
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] == '\r' || s.p[i] == '\n') {
+			if (s.p[i] == '\r' && i + 1 < s.n &&
+			    s.p[i + 1] == '\n')
+				i++;
+			buf_puts(&flat, "\r\n");
+		} else {
+			buf_putc(&flat, s.p[i]);
+		}
 	}
 	buf_printf(w->out,
 	    "Content-Type: text/%s; charset=utf-8\r\n"
 	    "Content-Transfer-Encoding: base64\r\n\r\n",
-	    subtype);
-	transfer_base64_lines(w->out, buf_str(&canonical));
-	buf_free(&canonical);
+	    type);
+	transfer_base64_lines(w->out, buf_str(&flat));
+	buf_free(&flat);
 }
 
-static bool
-is_attr_char(unsigned char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') ||
-	       (c != '\0' && strchr("-._", c) != NULL);
-}
-
-/* filename="plain" or RFC 2231 sections, each on a line of its own. */
 static void
-write_filename(struct composer *w, struct str name)
-{
-	bool plain = is_ascii(name) && name.n <= PARAM_LINE;
-	struct buf section = { 0 };
-	size_t i = 0, number = 0;
-
-	for (i = 0; plain && i < name.n; i++)
-		plain = name.p[i] != '"' && name.p[i] != '\\';
-	if (plain) {
-		buf_printf(
-		    w->out, ";\r\n filename=\"%.*s\"", (int)name.n, name.p);
-		return;
-	}
-	for (i = 0; i < name.n; number++) {
-		buf_clear(&section);
-		for (; i < name.n && section.n < PARAM_LINE; i++) {
-			unsigned char c = (unsigned char)name.p[i];
-
-			if (is_attr_char(c))
-				buf_putc(&section, (char)c);
-			else
-				buf_printf(&section, "%%%02X", c);
-		}
-		buf_printf(w->out, ";\r\n filename*%zu*=%s%s", number,
-		    number == 0 ? "utf-8''" : "", buf_cstr(&section));
-	}
-	buf_free(&section);
-}
-
-/* type "/" subtype, tokens only; parameters are not taken. */
-static bool
-is_media_type(struct str s)
-{
-	size_t i, slash = 0;
-
-	for (i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-
-		if (c == '/')
-			slash++;
-		else if (!is_attr_char(c) && c != '+')
-			return false;
-	}
-	return slash == 1 && s.n <= 60 && s.p[0] != '/' &&
-	       s.p[s.n - 1] != '/' && !str_istarts(s, str_lit("multipart/")) &&
-	       !str_istarts(s, str_lit("message/"));
-}
-
-static bool
-check_attachment(struct composer *w, size_t i)
-{
-	const struct compose_attachment *a = &w->c->attachment[i];
-
-	if (a->filename.n > 200 || !is_clean(a->filename))
-		return fail_at(w->err, E_VALIDATION_ERROR, "attachments", i,
-		    ".filename", "at most 200 bytes, no control characters");
-	if (a->content_type.n > 0 && !is_media_type(a->content_type))
-		return fail_at(w->err, E_VALIDATION_ERROR, "attachments", i,
-		    ".content_type", "type/subtype without parameters");
-	if (a->content_id.n > 100 || !is_ascii(a->content_id) ||
-	    !is_clean(a->content_id) ||
-	    memchr(a->content_id.p, '<', a->content_id.n) != NULL ||
-	    memchr(a->content_id.p, '>', a->content_id.n) != NULL ||
-	    memchr(a->content_id.p, ' ', a->content_id.n) != NULL)
-		return fail_at(w->err, E_VALIDATION_ERROR, "attachments", i,
-		    ".content_id", "printable ASCII without <, > and space");
-	return true;
-}
-
-static bool
-write_attachment(struct composer *w, size_t i)
-{
-	const struct compose_attachment *a = &w->c->attachment[i];
-	struct str type = a->content_type.n > 0
-			      ? a->content_type
-			      : str_lit("application/octet-stream");
-
-	if (!check_attachment(w, i))
-		return false;
-	buf_printf(w->out,
-	    "Content-Type: %.*s\r\nContent-Transfer-Encoding: base64\r\n",
-	    (int)type.n, type.p);
-	if (a->content_id.n > 0)
-		buf_printf(w->out, "Content-ID: <%.*s>\r\n",
-		    (int)a->content_id.n, a->content_id.p);
-	buf_printf(w->out, "Content-Disposition: %s",
-	    a->is_inline ? "inline" : "attachment");
-	if (a->filename.n > 0)
-		write_filename(w, a->filename);
-	buf_puts(w->out, "\r\n\r\n");
-	transfer_base64_lines(w->out, a->content);
-	return true;
-}
-
-/* text, html, or both as alternatives. */
-static void
-write_main(struct composer *w)
+texts_put(struct work *w)
 {
 	const struct compose *c = w->c;
 
 	if (c->html.n == 0) {
-		write_text(w, "plain", c->text);
+		text_put(w, "plain", c->text);
 	} else if (c->text.n == 0) {
-		write_text(w, "html", c->html);
+		text_put(w, "html", c->html);
 	} else {
-		open_multipart(w, "alternative", 2);
-		between(w, 2, false);
-		write_text(w, "plain", c->text);
-		between(w, 2, false);
-		write_text(w, "html", c->html);
-		between(w, 2, true);
+		multipart_begin(w, 2, "alternative");
+		multipart_next(w, 2, false);
+		text_put(w, "plain", c->text);
+		multipart_next(w, 2, false);
+		text_put(w, "html", c->html);
+		multipart_next(w, 2, true);
 	}
 }
 
 static bool
-write_body(struct composer *w)
+is_token_char(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	    (c >= 'A' && c <= 'Z') ||
+	    (c != '\0' && strchr("-._~", c) != NULL);
+}
+
+/* filename="..." when simple, else RFC 2231 pieces. */
+static void
+filename_put(struct work *w, struct str s)
+{
+	bool simple = s.n <= 60;
+	size_t i, n = 0, column = 0;
+
+	for (i = 0; i < s.n; i++)
+		simple &= is_token_char(s.p[i]) || s.p[i] == ' ';
+	if (simple) {
+		buf_printf(w->out, ";\r\n filename=\"%.*s\"", (int)s.n, s.p);
+		return;
+	}
+	for (i = 0; i < s.n; i++) {
+		if (i == 0 || column > 50) {
+			buf_printf(w->out, ";\r\n filename*%zu*=%s", n,
+			    n == 0 ? "utf-8''" : "");
+			n++;
+			column = 0;
+		}
+		if (is_token_char(s.p[i]))
+			buf_putc(w->out, s.p[i]);
+		else
+			buf_printf(w->out, "%%%02X",
+			    (unsigned)(unsigned char)s.p[i]);
+		column += is_token_char(s.p[i]) ? 1 : 3;
+	}
+}
+
+static bool
+attachment_check(struct work *w, size_t i)
+{
+	const struct compose_attachment *a = &w->c->attachment[i];
+	struct param_list l;
+	const char *why;
+	char at[64];
+	bool ok;
+
+	(void)snprintf(at, sizeof(at), "attachments[%zu].filename", i);
+	if (!text_check(w, a->filename, 200, at))
+		return false;
+	(void)snprintf(at, sizeof(at), "attachments[%zu].content_type", i);
+	if (a->content_type.n > 0) {
+		if (!text_check(w, a->content_type, 200, at))
+			return false;
+		ok = param_parse(&l, a->content_type, true, &why) &&
+		    l.count == 0 && strncmp(l.head, "multipart/", 10) != 0 &&
+		    strncmp(l.head, "message/", 8) != 0;
+		param_free(&l);
+		if (!ok)
+			return fail(w->err, E_VALIDATION_ERROR, at,
+			    "Not type/subtype, or one that has parts.");
+	}
+	(void)snprintf(at, sizeof(at), "attachments[%zu].content_id", i);
+	if (a->content_id.n > 100)
+		return fail(w->err, E_VALIDATION_ERROR, at,
+		    "It is longer than 100 bytes.");
+	for (size_t k = 0; k < a->content_id.n; k++) {
+		if (!is_token_char(a->content_id.p[k]) &&
+		    a->content_id.p[k] != '@')
+			return fail(w->err, E_VALIDATION_ERROR, at,
+			    "Only letters, digits and - . _ ~ @.");
+	}
+	return true;
+}
+
+static void
+attachment_put(struct work *w, const struct compose_attachment *a)
+{
+	struct str type = a->content_type.n > 0 ?
+	    a->content_type :
+	    str_lit("application/octet-stream");
+
+	buf_printf(w->out, "Content-Type: %.*s\r\n", (int)type.n, type.p);
+	buf_puts(w->out, "Content-Transfer-Encoding: base64\r\n");
+	buf_printf(w->out, "Content-Disposition: %s",
+	    a->is_inline ? "inline" : "attachment");
+	if (a->filename.n > 0)
+		filename_put(w, a->filename);
+	buf_puts(w->out, "\r\n");
+	if (a->content_id.n > 0)
+		buf_printf(w->out, "Content-ID: <%.*s>\r\n",
+		    (int)a->content_id.n, a->content_id.p);
+	buf_puts(w->out, "\r\n");
+	transfer_base64_lines(w->out, a->content);
+}
+
+static void
+attachments_put(struct work *w, int level, bool is_inline)
 {
 	size_t i;
 
-	buf_puts(w->out, "MIME-Version: 1.0\r\n");
-	if (w->c->attachment_count > COMPOSE_ATTACHMENTS_MAX)
+	for (i = 0; i < w->c->attachment_count; i++) {
+		if (w->c->attachment[i].is_inline != is_inline)
+			continue;
+		multipart_next(w, level, false);
+		attachment_put(w, &w->c->attachment[i]);
+	}
+	multipart_next(w, level, true);
+}
+
+static void
+related_put(struct work *w)
+{
+	if (w->inlined == 0) {
+		texts_put(w);
+		return;
+	}
+	multipart_begin(w, 1, "related");
+	multipart_next(w, 1, false);
+	texts_put(w);
+	attachments_put(w, 1, true);
+}
+
+static bool
+has_nul(struct str s)
+{
+	return s.n > 0 && memchr(s.p, '\0', s.n) != NULL;
+}
+
+static bool
+body_put(struct work *w)
+{
+	const struct compose *c = w->c;
+	size_t i;
+
+	if (!utf8_valid(c->text) || has_nul(c->text))
+		return fail(w->err, E_VALIDATION_ERROR, "text",
+		    "It is not UTF-8 text.");
+	if (!utf8_valid(c->html) || has_nul(c->html))
+		return fail(w->err, E_VALIDATION_ERROR, "html",
+		    "It is not UTF-8 text.");
+	if (c->attachment_count > COMPOSE_ATTACHMENTS_MAX)
 		return fail(w->err, E_VALIDATION_ERROR, "attachments",
-		    "too many attachments");
-	if (w->c->attachment_count == 0) {
-		write_main(w);
+		    "It has more than %d.", COMPOSE_ATTACHMENTS_MAX);
+	for (i = 0; i < c->attachment_count; i++) {
+		if (!attachment_check(w, i))
+			return false;
+		w->inlined += c->attachment[i].is_inline;
+		w->attached += !c->attachment[i].is_inline;
+	}
+	if (w->attached == 0) {
+		related_put(w);
 		return true;
 	}
-	open_multipart(w, "mixed", 1);
-	between(w, 1, false);
-	write_main(w);
-	for (i = 0; i < w->c->attachment_count; i++) {
-		between(w, 1, false);
-		if (!write_attachment(w, i))
-			return false;
-	}
-	between(w, 1, true);
+	multipart_begin(w, 0, "mixed");
+	multipart_next(w, 0, false);
+	related_put(w);
+	attachments_put(w, 0, false);
 	return true;
 }
 
 bool
-compose_build(
-    struct buf *out, const struct compose *c, struct compose_error *err)
+compose_build(struct buf *out, const struct compose *c,
+    struct compose_error *err)
 {
-	struct composer w = { .out = out, .c = c, .err = err };
+	struct work w = { .out = out, .c = c, .err = err };
+	size_t start = out->n;
 
-	memcpy(w.boundary, "=_", 2);
-	base32_encode(w.boundary + 2, c->random, sizeof(c->random));
-	return write_from(&w) &&
-	       write_list(&w, "To", "to", c->to, c->to_count) &&
-	       write_list(&w, "Cc", "cc", c->cc, c->cc_count) &&
-	       write_list(&w, "Bcc", "bcc", c->bcc, c->bcc_count) &&
-	       write_list(&w, "Reply-To", "reply_to", c->reply_to,
-		   c->reply_to_count) &&
-	       write_text_field(&w, "Subject", "subject", c->subject) &&
-	       write_references(&w) && write_custom(&w) && write_body(&w);
+	memset(err, 0, sizeof(*err));
+	if (headers_put(&w) && body_put(&w))
+		return true;
+	out->n = start;
+	return false;
 }

@@ -89,6 +89,8 @@ body_tag_end(struct body_tag *t, unsigned char out[32])
 {
 	size_t n;
 
+	if (t == NULL)
+		return;
 	if (out != NULL)
 		BUG_ON(!EVP_MAC_final(t->mac, out, &n, 32) || n != 32);
 	EVP_MAC_CTX_free(t->mac);

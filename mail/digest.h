@@ -42,7 +42,7 @@ bool digest_parse(unsigned char out[DIGEST_LEN], struct str text);
 struct body_tag;
 struct body_tag *body_tag_new(const struct secret *message_key);
 void body_tag_add(struct body_tag *t, const void *p, size_t n);
-/* Fills `out` and frees. `out` NULL: only free. */
+/* Fills `out` and frees. `out` NULL: only free. `t` NULL is fine. */
 void body_tag_end(struct body_tag *t, unsigned char out[32]);
 
 #endif
