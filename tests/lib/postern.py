@@ -221,6 +221,19 @@ class Deployment:
                 return False
         wait_until("PostgreSQL", probe, 30)
 
+    def restart_postgres(self):
+        """After a kill -9: the dead server's backends take a moment."""
+        self.postgres.proc.wait()
+        end = time.monotonic() + 20
+        while True:
+            try:
+                self.start_postgres()
+                return
+            except psycopg2.OperationalError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
     def start_redis(self):
         acl = self.path("redis", "users.acl")
         self.redis_password = "test-password"
