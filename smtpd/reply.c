@@ -104,6 +104,9 @@ refuse(struct smtpd_session *s, enum err_code code, const char *numbers,
 		numbers = own;
 	}
 	vsnprintf(what, sizeof what, fmt, ap);
+	n = (int)strlen(what);
+	if (n > 0 && what[n - 1] == '.')
+		what[n - 1] = '\0'; /* the sentence ends below */
 	n = snprintf(line, sizeof line - 2, "%s [%s] %s. %s", numbers,
 	    info->code, what, info->fix);
 	send_line(s, line, n < 0 ? 0 : (size_t)n);

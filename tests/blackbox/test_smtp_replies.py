@@ -389,8 +389,8 @@ HEADER = "To: a@example.com\r\nSubject: x\r\n"
     ("From: ceo@acme.example\r\n", "550 5.7.1 [sender_mismatch] From is "
      "ceo@acme.example; this key may send only as {box}."),
     ("From: Boss <{box}>\r\n", "250 2.6.0"),
-    ("From: {box}\r\nFrom: ceo@acme.example\r\n", "554 5.6.0"),
-    ("From: ceo@acme.example\r\nFrom: {box}\r\n", "554 5.6.0"),
+    ("From: {box}\r\nFrom: ceo@acme.example\r\n", "550 5.7.1"),
+    ("From: ceo@acme.example\r\nFrom: {box}\r\n", "550 5.7.1"),
     ("From: {box}, ceo@acme.example\r\n", "5"),
     ("From: {box}\r\nSender: ceo@acme.example\r\n", "550 5.7.1"),
     ("From: {box}\r\nSender: {box}\r\n", "250 2.6.0"),

@@ -365,8 +365,10 @@ class Deployment:
 
     def api(self, function, *args, user="l_ctl", ok=(200, 201, 202)):
         """Call api.FUNCTION; its first row, which must have worked."""
+        # integers as text without a type, so that any width fits
+        values = [str(x) if type(x) is int else x for x in args]
         rows = self.sql("SELECT * FROM api.%s(%s)" % (
-            function, ",".join(["%s"] * len(args))), *args, user=user)
+            function, ",".join(["%s"] * len(args))), *values, user=user)
         if not rows or rows[0]["status"] not in ok:
             raise AssertionError("api.%s: %r" % (function, rows))
         return rows[0]
