@@ -52,7 +52,8 @@ struct admin {
 enum admin_principal {
 	ADMIN_ANYBODY,
 	ADMIN_READER, /* any signed-in operator */
-	ADMIN_REVIEWER, /* decides: reviewer, senior, admin */
+	ADMIN_REVIEWER, /* decides: reviewer, senior */
+	ADMIN_PAUSER, /* reviewer, senior, admin */
 };
 
 extern const struct http_route admin_routes[];

@@ -97,8 +97,8 @@ page_ask_shell(struct page *page)
 {
 	const struct review_query held = { 0 };
 
-	review_count(&page->who->op, &held, &page->held, page_arrived,
-	    page_wait(page));
+	review_count(
+	    &page->who->op, &held, &page->held, page_arrived, page_wait(page));
 	review_tenants(&page->who->op, &page->mem, &page->tenants, page_arrived,
 	    page_wait(page));
 }
@@ -154,7 +154,7 @@ fill_notice(struct page *page)
 		if (notices[i].refusal)
 			page->shell.refusal = notices[i].text;
 		else if (page->shell.undo == NULL ||
-		    strcmp(said, "approved") != 0)
+			 strcmp(said, "approved") != 0)
 			page->shell.notice = notices[i].text;
 	}
 }
@@ -182,8 +182,8 @@ page_send(struct page *page, int status)
 	http_reply_html(page->req, status, &page->out);
 }
 
-static void
-send_problem(
+void
+page_problem_send(
     struct http_request *req, int status, struct view_problem *problem)
 {
 	struct admin_who *who = http_request_who(req);
@@ -208,12 +208,12 @@ send_problem(
 }
 
 void
-page_problem(struct http_request *req, int status, const char *heading,
-    const char *text)
+page_problem(
+    struct http_request *req, int status, const char *heading, const char *text)
 {
 	struct view_problem problem = { .heading = heading, .text = text };
 
-	send_problem(req, status, &problem);
+	page_problem_send(req, status, &problem);
 }
 
 void
@@ -227,9 +227,9 @@ page_refuse(struct page *page, const struct review_answer *is)
 	case 403:
 		page_problem(page->req, 403, "Not allowed",
 		    strcmp(is->text, "step_up_required") == 0
-		        ? "This needs your password again."
-		        : "Your role does not allow this, so nothing was "
-		          "done.");
+			? "This needs your password again."
+			: "Your role does not allow this, so nothing was "
+			  "done.");
 		return;
 	case 404:
 		page_problem(page->req, 404, "Not found",

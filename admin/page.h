@@ -62,6 +62,8 @@ void page_send(struct page *page, int status);
 /* End the request with a page that only says something. */
 void page_problem(struct http_request *req, int status, const char *heading,
     const char *text);
+void page_problem_send(
+    struct http_request *req, int status, struct view_problem *problem);
 /* The same for an answer that is not "done": 404, 403, 409, 503, ... */
 void page_refuse(struct page *page, const struct review_answer *is);
 

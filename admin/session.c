@@ -135,8 +135,11 @@ may(const struct admin_who *who, int principal)
 		return true;
 	case ADMIN_REVIEWER:
 		return session_has_role(who, "reviewer") ||
-		    session_has_role(who, "senior") ||
-		    session_has_role(who, "admin");
+		       session_has_role(who, "senior");
+	case ADMIN_PAUSER:
+		return session_has_role(who, "reviewer") ||
+		       session_has_role(who, "senior") ||
+		       session_has_role(who, "admin");
 	}
 	return false;
 }
@@ -198,7 +201,7 @@ on_touched(void *arg)
 	make_csrf(who);
 	if (!may(who, principal)) {
 		page_problem(req, 403, "Not allowed",
-		    "Your role may look but not decide.");
+		    "Your role does not allow this, so nothing was done.");
 		free_who(who);
 		return;
 	}
@@ -222,9 +225,8 @@ admin_authorize(struct http_request *req, int principal)
 	}
 	who = xcalloc(1, sizeof(*who));
 	who->op.session.n = OPERATOR_SECRET;
-	if (text == NULL ||
-	    !base32_decode(who->op.session.b, OPERATOR_SECRET, text,
-	        strlen(text))) {
+	if (text == NULL || !base32_decode(who->op.session.b, OPERATOR_SECRET,
+				text, strlen(text))) {
 		free_who(who);
 		turn_away(req);
 		return;

@@ -28,8 +28,7 @@ struct admin_who {
  * Sent by one of our own pages? Judged by Sec-Fetch-Site and Origin, after
  * routing, for every unsafe method; at least one of them must be there.
  */
-bool session_same_origin(
-    const struct admin *admin, struct http_request *req);
+bool session_same_origin(const struct admin *admin, struct http_request *req);
 
 /* The form's token is this session's. */
 bool session_token_ok(struct http_request *req);

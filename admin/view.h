@@ -130,6 +130,7 @@ struct view_queue {
 	const struct view_queue_row *rows;
 	size_t row_count;
 	const char *inbox; /* filter: an inbox's address; NULL: all */
+	const char *box; /* the same as keys: tenant.inbox */
 	const char *query; /* search; NULL: none */
 	const char *next; /* sort key of the last row; NULL: last page */
 	bool first; /* no page before this one */
@@ -242,6 +243,8 @@ struct view_message {
 	int64_t decided_us;
 	const char *body_problem; /* bytes could not be opened: why */
 	bool ask_why; /* decided: bytes open only for a reason */
+	const char *why; /* the reason given, for the links */
+	bool ask_password; /* approving needs the password again */
 	const char *once; /* makes a repeated POST the same decision */
 	int approvals, need;
 	bool test;

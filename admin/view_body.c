@@ -12,16 +12,31 @@
 #include "base/buf.h"
 
 static void
+put_tab(struct buf *out, const struct view_message *m, enum view_tab tab,
+    struct html_piece query, struct html_piece label)
+{
+	HTML(out, LIT("<a href=\"/m/"), PATH(m->id), query);
+	if (m->why != NULL)
+		HTML(out, LIT("&amp;why="), PATH(m->why));
+	HTML(out, LIT("\""), LIT_IF(m->tab == tab, " aria-current=\"true\""),
+	    LIT(">"), label, LIT("</a>"));
+}
+
+static void
 put_tabs(struct buf *out, const struct view_message *m)
 {
-	HTML(out, LIT("<nav class=\"tabs\" aria-label=\"Form\"><a href=\"/m/"),
-	    PATH(m->id), LIT("\""),
-	    LIT_IF(m->tab == VIEW_TAB_TEXT, " aria-current=\"true\""),
-	    LIT(">Text</a><a href=\"/m/"), PATH(m->id), LIT("?view=headers\""),
-	    LIT_IF(m->tab == VIEW_TAB_HEADERS, " aria-current=\"true\""),
-	    LIT(">Headers</a><a href=\"/m/"), PATH(m->id), LIT("?view=raw\""),
-	    LIT_IF(m->tab == VIEW_TAB_RAW, " aria-current=\"true\""),
-	    LIT(">Raw</a></nav>"));
+	HTML(out, LIT("<nav class=\"tabs\" aria-label=\"Form\">"));
+	put_tab(out, m, VIEW_TAB_TEXT, LIT("?view=text"), LIT("Text"));
+	put_tab(out, m, VIEW_TAB_HEADERS, LIT("?view=headers"), LIT("Headers"));
+	put_tab(out, m, VIEW_TAB_RAW, LIT("?view=raw"), LIT("Raw"));
+	HTML(out, LIT("</nav>"));
+}
+
+static void
+put_why(struct buf *out, const struct view_message *m)
+{
+	if (m->why != NULL)
+		HTML(out, LIT("?why="), PATH(m->why));
 }
 
 static void
@@ -94,9 +109,31 @@ put_raw(struct buf *out, const struct view_message *m)
 			      "Download the message for all of it.</p>"));
 }
 
-void
-view_message_body(struct buf *out, const struct view_message *m)
+/* A decided message opens only for a reason, which is recorded. */
+static void
+put_ask_why(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
 {
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"what\"><h2>Content</h2>"
+		"<form method=\"post\" class=\"stack\" action=\"/m/"),
+	    PATH(m->id), LIT("/open\">"));
+	view_part_csrf(out, shell);
+	HTML(out,
+	    LIT("<label>Why do you open it? <small class=\"muted\">The message "
+		"is decided: opening it is recorded with your name.</small>"
+		"<input name=\"why\" required maxlength=\"200\"></label>"
+		"<p><button>Open</button></p></form></section>"));
+}
+
+void
+view_message_body(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	if (m->ask_why) {
+		put_ask_why(out, shell, m);
+		return;
+	}
 	HTML(out, LIT("<section class=\"panel\" id=\"what\"><div "
 		      "class=\"panel-head\">"
 		      "<h2 class=\"vh\">Content</h2>"));
@@ -116,54 +153,61 @@ view_message_body(struct buf *out, const struct view_message *m)
 		put_raw(out, m);
 		break;
 	}
-	if (m->body_problem == NULL)
+	if (m->body_problem == NULL) {
 		HTML(out, LIT("<p class=\"after\"><a href=\"/m/"), PATH(m->id),
-		    LIT("/download\" download>Download message</a> "
+		    LIT("/download"));
+		put_why(out, m);
+		HTML(out,
+		    LIT("\" download>Download message</a> "
 			"<span class=\"muted\">as .eml; each download is in "
 			"the audit log</span></p>"));
-	HTML(out, LIT("</section>"));
-}
+		HTML(out, LIT("</section>"));
+	}
 
-static void
-put_file(
-    struct buf *out, const struct view_message *m, const struct view_file *file)
-{
-	HTML(out, LIT("<li><a href=\"/m/"), PATH(m->id), LIT("/file/"),
-	    NUM(file->index), LIT("\" download><bdi>"));
-	if (file->name == NULL || file->name[0] == '\0')
-		HTML(out, LIT("<i class=\"none\">unnamed</i>"));
-	else
-		HTML(out, TEXT(file->name));
-	HTML(out, LIT("</bdi></a> <span class=\"muted\">"));
-	view_part_size(out, file->size);
-	HTML(out, LIT("</span> <span class=\"types\">"));
-	if (file->mismatch)
-		HTML(out, LIT("<span class=\"chip warn\">says "),
-		    TEXT(file->type), LIT(", is "), TEXT(file->sniffed),
-		    LIT("</span>"));
-	else
-		HTML(out, TEXT(file->type), LIT(" <span class=\"muted\">· "),
-		    TEXT(file->sniffed), LIT("</span>"));
-	HTML(out,
-	    LIT("</span><span class=\"sha\"><span class=\"muted\">SHA-256"
-		"</span> <code>"),
-	    TEXT(file->sha256), LIT("</code></span></li>"));
-}
+	static void put_file(struct buf * out, const struct view_message *m,
+	    const struct view_file *file)
+	{
+		HTML(out, LIT("<li><a href=\"/m/"), PATH(m->id), LIT("/file/"),
+		    NUM(file->index));
+		put_why(out, m);
+		HTML(out, LIT("\" download><bdi>"));
+		if (file->name == NULL || file->name[0] == '\0')
+			HTML(out, LIT("<i class=\"none\">unnamed</i>"));
+		else
+			HTML(out, TEXT(file->name));
+		HTML(out, LIT("</bdi></a> <span class=\"muted\">"));
+		view_part_size(out, file->size);
+		HTML(out, LIT("</span> <span class=\"types\">"));
+		if (file->mismatch)
+			HTML(out, LIT("<span class=\"chip warn\">says "),
+			    TEXT(file->type), LIT(", is "), TEXT(file->sniffed),
+			    LIT("</span>"));
+		else
+			HTML(out, TEXT(file->type),
+			    LIT(" <span class=\"muted\">· "),
+			    TEXT(file->sniffed), LIT("</span>"));
+		HTML(out,
+		    LIT("</span><span class=\"sha\"><span "
+			"class=\"muted\">SHA-256"
+			"</span> <code>"),
+		    TEXT(file->sha256), LIT("</code></span></li>"));
+	}
 
-void
-view_message_files(struct buf *out, const struct view_message *m)
-{
-	size_t i;
+	void view_message_files(struct buf * out, const struct view_message *m)
+	{
+		size_t i;
 
-	if (m->file_count == 0)
-		return;
-	HTML(out,
-	    LIT("<section class=\"panel\" id=\"files\"><h2>Files "
-		"<span class=\"muted\">"),
-	    NUM(m->file_count), LIT("</span></h2><ul class=\"files-list\">"));
-	for (i = 0; i < m->file_count; i++)
-		put_file(out, m, &m->files[i]);
-	HTML(out,
-	    LIT("</ul><p class=\"after muted\">Nothing is opened here. A file "
-		"is only ever downloaded as an attachment.</p></section>"));
-}
+		if (m->file_count == 0)
+			return;
+		HTML(out,
+		    LIT("<section class=\"panel\" id=\"files\"><h2>Files "
+			"<span class=\"muted\">"),
+		    NUM(m->file_count),
+		    LIT("</span></h2><ul class=\"files-list\">"));
+		for (i = 0; i < m->file_count; i++)
+			put_file(out, m, &m->files[i]);
+		HTML(out, LIT("</ul><p class=\"after muted\">Nothing is opened "
+			      "here. A file "
+			      "is only ever downloaded as an "
+			      "attachment.</p></section>"));
+	}

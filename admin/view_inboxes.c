@@ -34,8 +34,8 @@ put_inbox(struct buf *out, const struct view_inbox *row)
 	put_mode(out, row->mode);
 	HTML(out, LIT("</td><td class=\"num\">"));
 	if (row->held > 0) {
-		HTML(out, LIT("<a href=\"/q?inbox="), PATH(row->address),
-		    LIT("\">"));
+		HTML(out, LIT("<a href=\"/q?box="), NUM(row->tenant_key),
+		    LIT("."), NUM(row->inbox_key), LIT("\">"));
 		view_part_count(out, row->held, 1000);
 		HTML(out, LIT("</a>"));
 	} else {

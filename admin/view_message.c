@@ -230,7 +230,7 @@ view_message(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<div class=\"read\">"));
 	put_reasons(out, m);
 	put_who(out, shell, m);
-	view_message_body(out, m);
+	view_message_body(out, shell, m);
 	view_message_files(out, m);
 	put_context(out, m);
 	put_events(out, m);

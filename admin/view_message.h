@@ -10,7 +10,8 @@ struct view_message;
 struct view_shell;
 
 /* Tabs: text, headers, raw. (view_body.c) */
-void view_message_body(struct buf *out, const struct view_message *m);
+void view_message_body(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m);
 void view_message_files(struct buf *out, const struct view_message *m);
 
 /* Approve, reject, undo, or what was decided. (view_decide.c) */

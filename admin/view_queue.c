@@ -133,7 +133,7 @@ put_more(struct buf *out, const struct view_shell *shell,
     const struct view_queue_row *row)
 {
 	HTML(out, LIT("<li class=\"group\" data-inbox=\""), ATTR(row->inbox),
-	    LIT("\"><a href=\"/q?inbox="), PATH(row->inbox), LIT("\"><b>"));
+	    LIT(XX
 	view_part_count(out, row->count, CAP);
 	HTML(out, LIT(" more</b> from "));
 	view_part_address(out, row->inbox);
@@ -149,8 +149,7 @@ put_more(struct buf *out, const struct view_shell *shell,
 	view_part_csrf(out, shell);
 	HTML(out,
 	    LIT("<button>Pause inbox</button></form>"
-		"<a class=\"button\" href=\"/reject-all?inbox="),
-	    PATH(row->inbox), LIT("\">Reject all…</a></li>"));
+		"<a class=\"button\" href=\"/reject-all?box="), NUM(row->tenant_key), LIT("."), NUM(row->inbox_key), LIT("\">Reject all…</a></li>"));
 }
 
 static void
@@ -184,8 +183,8 @@ put_pages(struct buf *out, const struct view_queue *queue)
 		    LIT("<a class=\"button\" rel=\"next\" "
 			"href=\"/q?after="),
 		    PATH(queue->next));
-		if (queue->inbox != NULL)
-			HTML(out, LIT("&amp;inbox="), PATH(queue->inbox));
+		if (queue->box != NULL)
+			HTML(out, LIT("&amp;box="), PATH(queue->box));
 		if (queue->query != NULL)
 			HTML(out, LIT("&amp;q="), PATH(queue->query));
 		HTML(out, LIT("\">Next page</a>"));

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: ISC */
+#include "admin/message_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/sha.h>
+
+#include "base/buf.h"
+#include "mail/header.h"
+#include "mail/mailbox.h"
+#include "mail/structure.h"
+#include "mail/transfer.h"
+
+#define HEADERS_MAX 1000
+#define NAMED_MAX 2000
+
+struct naming {
+	struct message_read *r;
+	char kind;
+};
+
+static char *
+keep_buf(struct arena *mem, struct buf *b)
+{
+	char *s = arena_str(mem, buf_str(b));
+
+	buf_free(b);
+	return s;
+}
+
+/* ---- headers */
+
+static bool
+add_named(void *arg, const struct mailbox *m)
+{
+	struct naming *naming = arg;
+	struct message_read *r = naming->r;
+	struct read_mailbox *to;
+	struct buf name = { 0 };
+
+	if (r->named_count == NAMED_MAX)
+		return true;
+	mailbox_name_text(&name, m);
+	to = &r->named[r->named_count++];
+	to->canonical = arena_strdup(&r->mem, m->address.canonical);
+	to->wire = arena_strdup(&r->mem, m->address.wire);
+	to->name = keep_buf(&r->mem, &name);
+	to->kind = naming->kind;
+	return true;
+}
+
+static bool
+take_first(void *arg, const struct mailbox *m)
+{
+	char *to = arg;
+
+	memcpy(to, m->address.canonical, ADDRESS_MAX);
+	return false;
+}
+
+static void
+name_all(struct message_read *r, const struct header *h, const char *field,
+    char kind)
+{
+	struct naming naming = { r, kind };
+	const struct header_field *f;
+	const char *why;
+	size_t i;
+
+	for (i = 0; (f = header_find(h, field, i)) != NULL; i++)
+		if (!mailbox_list_parse(f->value, add_named, &naming, &why))
+			r->problem = "A To or Cc header is not a list of "
+				     "addresses.";
+}
+
+static char *
+decoded(struct message_read *r, const struct header *h, const char *field)
+{
+	const struct header_field *f = header_find(h, field, 0);
+	struct buf out = { 0 };
+
+	if (f == NULL)
+		return NULL;
+	header_decode(&out, f->value, NULL);
+	return keep_buf(&r->mem, &out);
+}
+
+static char *
+canonical(struct message_read *r, const struct header *h, const char *field)
+{
+	const struct header_field *f = header_find(h, field, 0);
+	char address[ADDRESS_MAX] = "";
+	const char *why;
+
+	/* stopping at the first one reads as an error: what counts is it */
+	if (f == NULL ||
+	    (mailbox_list_parse(f->value, take_first, address, &why) &&
+		address[0] == '\0'))
+		return NULL;
+	return address[0] != '\0' ? arena_strdup(&r->mem, address) : NULL;
+}
+
+static void
+list_headers(struct message_read *r, const struct header *h)
+{
+	size_t i, n = h->count < HEADERS_MAX ? h->count : HEADERS_MAX;
+
+	r->headers = arena_array(&r->mem, n + 1, sizeof(*r->headers));
+	for (i = 0; i < n; i++) {
+		struct buf plain = { 0 }, text = { 0 };
+
+		header_unfold(&plain, h->field[i].value);
+		header_decode(&text, h->field[i].value, NULL);
+		r->headers[i].differs =
+		    !str_eq(buf_str(&plain), buf_str(&text));
+		r->headers[i].name = arena_str(&r->mem, h->field[i].name);
+		r->headers[i].value = keep_buf(&r->mem, &text);
+		buf_free(&plain);
+	}
+	r->header_count = n;
+}
+
+static void
+read_headers(struct message_read *r)
+{
+	const char *end = memmem(r->bytes.p, r->bytes.n, "\r\n\r\n", 4);
+	struct str section = { r->bytes.p,
+		end != NULL ? (size_t)(end - r->bytes.p) + 2 : r->bytes.n };
+	struct header h;
+	const char *why;
+
+	if (!header_parse(&h, section, &why)) {
+		r->problem = why;
+		return;
+	}
+	list_headers(r, &h);
+	r->named = arena_array(&r->mem, NAMED_MAX, sizeof(*r->named));
+	name_all(r, &h, "To", 't');
+	name_all(r, &h, "Cc", 'c');
+	r->from = decoded(r, &h, "From");
+	r->from_canonical = canonical(r, &h, "From");
+	r->reply_to = decoded(r, &h, "Reply-To");
+	r->reply_canonical = canonical(r, &h, "Reply-To");
+	r->subject = decoded(r, &h, "Subject");
+	header_free(&h);
+}
+
+/* ---- parts */
+
+static int
+hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* RFC 2045 6.7, reading liberally: what is no escape stays. */
+static void
+decode_qp(struct buf *out, struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		if (s.p[i] != '=') {
+			buf_putc(out, s.p[i]);
+		} else if (i + 2 < s.n && s.p[i + 1] == '\r' &&
+			   s.p[i + 2] == '\n') {
+			i += 2;
+		} else if (i + 2 < s.n && hex(s.p[i + 1]) >= 0 &&
+			   hex(s.p[i + 2]) >= 0) {
+			buf_u8(out,
+			    (unsigned)(hex(s.p[i + 1]) * 16 + hex(s.p[i + 2])));
+			i += 2;
+		} else if (i + 1 < s.n || s.n == 1) {
+			buf_putc(out, s.p[i]);
+		}
+	}
+}
+
+static void
+decode_leaf(struct buf *out, struct str bytes, const struct mime_part *p)
+{
+	struct str body = { bytes.p + p->body_at, p->body_size };
+
+	if (p->body_at > bytes.n || p->body_size > bytes.n - p->body_at)
+		return;
+	switch (p->encoding) {
+	case MIME_7BIT:
+	case MIME_8BIT:
+	case MIME_BINARY:
+		buf_add_str(out, body);
+		break;
+	case MIME_QP:
+		decode_qp(out, body);
+		break;
+	case MIME_BASE64:
+		transfer_base64(out, body);
+		break;
+	}
+}
+
+static bool
+is_latin(const char *charset)
+{
+	return strcmp(charset, "iso-8859-1") == 0 ||
+	       strcmp(charset, "latin1") == 0;
+}
+
+/* UTF-8 of the text, or NULL and why not. */
+static const char *
+to_utf8(struct buf *text, const char *charset)
+{
+	struct buf out = { 0 };
+	size_t i;
+
+	if (is_latin(charset)) {
+		for (i = 0; i < text->n; i++) {
+			if (text->p[i] >= 0x80) {
+				buf_u8(&out, 0xc0u | text->p[i] >> 6);
+				buf_u8(&out, 0x80u | (text->p[i] & 0x3fu));
+			} else {
+				buf_u8(&out, text->p[i]);
+			}
+		}
+		buf_free(text);
+		*text = out;
+		return NULL;
+	}
+	if (charset[0] != '\0' && strcmp(charset, "utf-8") != 0 &&
+	    strcmp(charset, "us-ascii") != 0)
+		return "This part is in another character set; its bytes are "
+		       "shown as they are.";
+	return utf8_valid(buf_str(text)) ? NULL
+					 : "This part says it is UTF-8 but is "
+					   "not; wrong bytes are marked.";
+}
+
+static void
+add_text(struct message_read *r, const struct mime_part *p)
+{
+	struct view_part *to = &r->parts[r->part_count++];
+	bool is_html = strcmp(p->type, "text/html") == 0;
+	struct buf text = { 0 };
+	size_t n;
+
+	decode_leaf(&text, r->bytes, p);
+	to->problem = to_utf8(&text, p->charset);
+	n = text.n < READ_TEXT_MAX ? text.n : READ_TEXT_MAX;
+	to->label = is_html ? "HTML source" : "Text";
+	to->code = is_html;
+	to->type = arena_strdup(&r->mem, p->type);
+	to->text = arena_str(&r->mem, (struct str){ (char *)text.p, n });
+	to->text_n = n;
+	to->cut = n < text.n;
+	buf_free(&text);
+}
+
+static void
+add_file(struct message_read *r, const struct mime_part *p)
+{
+	struct view_file *to = &r->files[r->file_count++];
+	unsigned char sha[SHA256_DIGEST_LENGTH];
+	char text[2 * SHA256_DIGEST_LENGTH + 1];
+	struct buf body = { 0 };
+
+	decode_leaf(&body, r->bytes, p);
+	SHA256(body.p, body.n, sha);
+	hex_encode(text, sha, sizeof(sha));
+	to->index = (int)p->ix;
+	to->name = arena_strdup(&r->mem, p->filename);
+	to->type = arena_strdup(&r->mem, p->type);
+	to->sniffed = sniff_type(buf_str(&body));
+	to->mismatch = !sniff_agrees(p->type, p->filename, to->sniffed);
+	to->size = (int64_t)body.n;
+	to->sha256 = arena_strdup(&r->mem, text);
+	buf_free(&body);
+}
+
+static bool
+read_structure(struct str bytes, struct mime_list *list, const char **why)
+{
+	struct structure *s = structure_new(mime_list_add, list);
+	bool ok = structure_feed(s, bytes.p, bytes.n) == E_NONE &&
+		  structure_finish(s) == E_NONE;
+
+	*why = ok ? NULL
+		  : "The parts of this message cannot be told apart with "
+		    "certainty. Read it raw.";
+	structure_free(s);
+	mime_list_sort(list);
+	return ok;
+}
+
+void
+message_read(void *arg)
+{
+	struct message_read *r = arg;
+	struct mime_list list = { 0 };
+	const char *why;
+	size_t i;
+
+	read_headers(r);
+	if (!read_structure(r->bytes, &list, &why)) {
+		r->problem = why;
+		mime_list_free(&list);
+		return;
+	}
+	r->parts = arena_array(&r->mem, list.count + 1, sizeof(*r->parts));
+	r->files = arena_array(&r->mem, list.count + 1, sizeof(*r->files));
+	for (i = 0; i < list.count; i++) {
+		const struct mime_part *p = &list.part[i];
+
+		if (p->kind != MIME_LEAF)
+			continue;
+		if (mime_part_is_text(p))
+			add_text(r, p);
+		else
+			add_file(r, p);
+	}
+	mime_list_free(&list);
+}
+
+void
+message_read_clear(struct message_read *r)
+{
+	arena_free(&r->mem);
+}
+
+bool
+message_read_leaf(struct str bytes, unsigned ix, struct arena *mem,
+    struct buf *out, char **name)
+{
+	struct mime_list list = { 0 };
+	const char *why;
+	bool found = false;
+	size_t i;
+
+	if (read_structure(bytes, &list, &why))
+		for (i = 0; i < list.count; i++) {
+			if (list.part[i].ix != ix ||
+			    list.part[i].kind != MIME_LEAF)
+				continue;
+			decode_leaf(out, bytes, &list.part[i]);
+			*name = arena_strdup(mem, list.part[i].filename);
+			found = true;
+		}
+	mime_list_free(&list);
+	return found;
+}

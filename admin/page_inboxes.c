@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page_inboxes.c - inboxes, pausing, rejecting all of one inbox, the account
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/handlers.h"
+#include "admin/page.h"
+#include "admin/step_up.h"
+#include "admin/words.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "store/decide.h"
+
+#define REJECT_AT_ONCE 500
+
+struct boxes {
+	struct review_inboxes inboxes;
+	int64_t tenant, inbox;
+};
+
+static void
+draw_inboxes(struct page *page)
+{
+	struct boxes *b = page->mine;
+	struct view_inboxes view = { .row_count = b->inboxes.n };
+	struct view_inbox *rows;
+	size_t i, t;
+
+	if (b->inboxes.is.status >= 300) {
+		page_refuse(page, &b->inboxes.is);
+		return;
+	}
+	rows = arena_array(&page->mem, b->inboxes.n + 1, sizeof(*rows));
+	for (i = 0; i < b->inboxes.n; i++) {
+		const struct review_inbox *r = &b->inboxes.row[i];
+
+		rows[i] = (struct view_inbox){ r->address, "", r->tenant,
+			r->inbox, r->mode, r->held, r->used_day, r->lim_day,
+			r->paused, r->suspended, r->claimed, r->alarm };
+		for (t = 0; t < page->tenants.n; t++)
+			if (page->tenants.row[t].tenant == r->tenant)
+				rows[i].tenant = page->tenants.row[t].slug;
+	}
+	view.rows = rows;
+	view_inboxes(
+	    &page->out, page_shell(page, "Inboxes", VIEW_NAV_INBOXES), &view);
+	page_send(page, 200);
+}
+
+static struct page *
+ask_boxes(struct http_request *req, int64_t tenant, page_fn *then)
+{
+	struct page *page = page_new(req, sizeof(struct boxes));
+	struct boxes *b = page->mine;
+
+	page_ask_shell(page);
+	review_inboxes(&page->who->op, tenant, &page->mem, &b->inboxes,
+	    page_arrived, page_wait(page));
+	page_then(page, then);
+	return page;
+}
+
+void
+handle_inboxes(struct http_request *req)
+{
+	ask_boxes(req, 0, draw_inboxes);
+}
+
+/* ---- pausing */
+
+static size_t
+fill_tenant_switches(struct page *page, struct view_switch *rows, size_t n,
+    const struct review_tenant *tenant)
+{
+	struct boxes *b = page->mine;
+	size_t i;
+
+	rows[n++] = (struct view_switch){ "tenant", tenant->tenant, 0,
+		tenant->slug, tenant->paused, true };
+	for (i = 0; i < b->inboxes.n; i++) {
+		const struct review_inbox *r = &b->inboxes.row[i];
+
+		if (r->tenant == tenant->tenant)
+			rows[n++] = (struct view_switch){ "inbox", r->tenant,
+				r->inbox, r->address, r->paused, true };
+	}
+	return n;
+}
+
+static void
+draw_pauses(struct page *page)
+{
+	struct boxes *b = page->mine;
+	const struct operator_session *s = &page->who->session;
+	const char *error = http_request_query(page->req, "error");
+	struct view_pauses view = { .step_up = s->step_up_us <= s->now_us };
+	struct view_switch *rows;
+	size_t i, n = 0;
+
+	if (b->inboxes.is.status >= 300) {
+		page_refuse(page, &b->inboxes.is);
+		return;
+	}
+	rows = arena_array(
+	    &page->mem, b->inboxes.n + page->tenants.n + 1, sizeof(*rows));
+	rows[n++] = (struct view_switch){ "global", 0, 0, "Everything",
+		s->global_paused, session_has_role(page->who, "admin") };
+	for (i = 0; i < page->tenants.n; i++)
+		n = fill_tenant_switches(page, rows, n, &page->tenants.row[i]);
+	view.rows = rows;
+	view.row_count = n;
+	if (error != NULL)
+		view.error =
+		    strcmp(error, "password") == 0
+			? "That is not your password. Nothing was changed."
+			: "Your role does not allow this. Nothing was changed.";
+	view_pauses(
+	    &page->out, page_shell(page, "Pause", VIEW_NAV_PAUSE), &view);
+	page_send(page, 200);
+}
+
+void
+handle_pause(struct http_request *req)
+{
+	ask_boxes(req, 0, draw_pauses);
+}
+
+struct pausing {
+	struct review_answer is;
+	int64_t tenant, inbox;
+	bool pause;
+};
+
+static void
+on_paused(struct page *page)
+{
+	struct pausing *p = page->mine;
+
+	if (p->is.status == 403)
+		http_reply_redirect(page->req, "/pause?error=role");
+	else if (p->is.status >= 300)
+		page_refuse(page, &p->is);
+	else
+		page_done(page, "/pause", p->pause ? "paused" : "resumed");
+}
+
+static void
+do_pause(struct page *page)
+{
+	struct pausing *p = page->mine;
+
+	operator_pause(&page->who->op, p->tenant, p->inbox, p->pause,
+	    http_request_field(page->req, "reason", 0), &p->is, page_arrived,
+	    page_wait(page));
+	page_then(page, on_paused);
+}
+
+static void
+wrong_password(struct page *page)
+{
+	http_reply_redirect(page->req, "/pause?error=password");
+}
+
+static int64_t
+id_field(struct http_request *req, const char *name)
+{
+	const char *text = http_request_field(req, name, 0);
+	unsigned long long v;
+
+	return text != NULL && str_to_u64(str_of(text), INT64_MAX, &v)
+		   ? (int64_t)v
+		   : 0;
+}
+
+void
+handle_pause_post(struct http_request *req)
+{
+	struct page *page = page_new_action(req, sizeof(struct pausing));
+	const char *to = http_request_field(req, "to", 0);
+	const char *password = http_request_field(req, "password", 0);
+	struct pausing *p;
+
+	if (page == NULL)
+		return;
+	p = page->mine;
+	p->tenant = id_field(req, "tenant");
+	p->inbox = id_field(req, "inbox");
+	p->pause = to == NULL || strcmp(to, "resume") != 0;
+	if (!p->pause && password != NULL)
+		step_up_start(page, do_pause, wrong_password);
+	else
+		do_pause(page);
+}
+
+/* ---- reject all of one inbox */
+
+static void
+draw_reject_all(struct page *page)
+{
+	struct boxes *b = page->mine;
+	struct view_reject_all view = { 0 };
+	size_t i;
+
+	for (i = 0; i < b->inboxes.n; i++)
+		if (b->inboxes.row[i].tenant == b->tenant &&
+		    b->inboxes.row[i].inbox == b->inbox)
+			view =
+			    (struct view_reject_all){ b->inboxes.row[i].address,
+				    b->tenant, b->inbox, b->inboxes.row[i].held,
+				    NULL };
+	if (view.address == NULL) {
+		page_problem(page->req, 404, "Not found",
+		    "There is nothing at this address that you may see.");
+		return;
+	}
+	view_reject_all(
+	    &page->out, page_shell(page, "Reject all", VIEW_NAV_QUEUE), &view);
+	page_send(page, 200);
+}
+
+void
+handle_reject_all(struct http_request *req)
+{
+	int64_t tenant = 0, inbox = 0;
+	struct page *page;
+	struct boxes *b;
+
+	if (!words_box(http_request_query(req, "box"), &tenant, &inbox)) {
+		page_problem(req, 404, "Not found",
+		    "There is nothing at this address that you may see.");
+		return;
+	}
+	page = ask_boxes(req, tenant, draw_reject_all);
+	b = page->mine;
+	b->tenant = tenant;
+	b->inbox = inbox;
+}
+
+static void
+on_rejected_all(struct page *page)
+{
+	struct reject_all_answer *a = page->mine;
+
+	if (a->is.status >= 300)
+		page_refuse(page, &a->is);
+	else
+		page_done(page, "/q", a->more ? "some" : "all");
+}
+
+void
+handle_reject_all_post(struct http_request *req)
+{
+	struct page *page =
+	    page_new_action(req, sizeof(struct reject_all_answer));
+
+	if (page == NULL)
+		return;
+	decide_reject_all(&page->who->op, id_field(req, "tenant"),
+	    id_field(req, "inbox"), http_request_field(req, "category", 0),
+	    http_request_field(req, "note", 0), REJECT_AT_ONCE, page->mine,
+	    page_arrived, page_wait(page));
+	page_then(page, on_rejected_all);
+}
+
+/* ---- the own account */
+
+static void
+draw_account(struct page *page)
+{
+	const struct operator_session *s = &page->who->session;
+	const struct view_account view = { s->roles, s->idle_us, s->expires_us,
+		s->step_up_us };
+
+	view_account(
+	    &page->out, page_shell(page, "Account", VIEW_NAV_ACCOUNT), &view);
+	page_send(page, 200);
+}
+
+void
+handle_account(struct http_request *req)
+{
+	struct page *page = page_new(req, 0);
+
+	page_ask_shell(page);
+	page_then(page, draw_account);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page_message.c - gathering one message: rows, then keys, bytes, structure
+ */
+#include "admin/page_message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/handlers.h"
+#include "base/pool.h"
+#include "http/reply.h"
+#include "http/request.h"
+
+#define NEIGHBOURS 50
+#define STATE_HELD 1
+
+static void
+clear_message(void *mine)
+{
+	struct message_page *mp = mine;
+
+	message_open_clear(&mp->open);
+	message_read_clear(&mp->read);
+}
+
+static void
+draw(struct page *page)
+{
+	struct view_message view = { 0 };
+	const struct view_shell *shell;
+
+	page_message_fill(page, &view);
+	shell = page_shell(page, view.subject, VIEW_NAV_QUEUE);
+	view_message(&page->out, shell, &view);
+	page_send(page, 200);
+}
+
+static void
+on_read(void *arg)
+{
+	struct page *page = arg;
+	struct message_page *mp = page->mine;
+
+	mp->is_open = true;
+	draw(page);
+}
+
+static void
+work(void *arg)
+{
+	struct page *page = arg;
+	struct message_page *mp = page->mine;
+
+	message_read(&mp->read);
+}
+
+static void
+on_open(struct page *page)
+{
+	struct message_page *mp = page->mine;
+
+	mp->digest_ok =
+	    mp->open.problem == NULL &&
+	    message_digest_ok(&mp->m, mp->open.keys.body_tag, &page->mem);
+	if (mp->open.problem != NULL) {
+		draw(page);
+		return;
+	}
+	mp->read.bytes = buf_str(&mp->open.bytes);
+	if (!pool_submit(page->admin->pool, work, on_read, page)) {
+		mp->open.problem = "Many messages are being opened right now. "
+				   "Load the page again.";
+		draw(page);
+	}
+}
+
+static void
+on_gathered(struct page *page)
+{
+	struct message_page *mp = page->mine;
+
+	if (mp->m.is.status >= 300) {
+		page_refuse(page, &mp->m.is);
+		return;
+	}
+	if (mp->m.state != STATE_HELD && mp->why == NULL) {
+		draw(page);
+		return;
+	}
+	message_open_start(&mp->open, page, &mp->id, mp->m.version, on_open);
+}
+
+static void
+gather(struct page *page)
+{
+	struct message_page *mp = page->mine;
+	const struct store_operator *who = &page->who->op;
+	const struct review_query queue = { .limit = NEIGHBOURS,
+		.collapse = true };
+
+	page->clear = clear_message;
+	page_ask_shell(page);
+	review_get(who, &mp->id, mp->why, &page->mem, &mp->m, page_arrived,
+	    page_wait(page));
+	review_recipients(who, &mp->id, &page->mem, &mp->rcpts, page_arrived,
+	    page_wait(page));
+	review_events(who, &mp->id, &page->mem, &mp->events, page_arrived,
+	    page_wait(page));
+	review_decisions(who, &mp->id, &page->mem, &mp->decisions, page_arrived,
+	    page_wait(page));
+	review_list(who, &queue, &page->mem, &mp->around, page_arrived,
+	    page_wait(page));
+	page_then(page, on_gathered);
+}
+
+void
+handle_message(struct http_request *req)
+{
+	struct page *page = page_new(req, sizeof(struct message_page));
+	struct message_page *mp = page->mine;
+	const char *why = http_request_query(req, "why");
+
+	if (!page_message_id(page, &mp->id))
+		return;
+	mp->why = why != NULL && why[0] != '\0' ? why : NULL;
+	gather(page);
+}
+
+/* A reason was given to open a decided message; it goes to the audit log. */
+void
+handle_message_open_post(struct http_request *req)
+{
+	struct page *page = page_new_action(req, sizeof(struct message_page));
+	struct message_page *mp;
+	const char *why = http_request_field(req, "why", 0);
+
+	if (page == NULL)
+		return;
+	mp = page->mine;
+	if (!page_message_id(page, &mp->id))
+		return;
+	mp->why = why != NULL && why[0] != '\0' ? why : NULL;
+	gather(page);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page_message_view.c - what was gathered, as a person should see it
+ *
+ * Who gets the message is the envelope; headers only explain it. So every
+ * recipient of the envelope is looked up in To and Cc, and what is in them
+ * but not in the envelope is said too.
+ */
+#include "admin/page_message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "admin/words.h"
+#include "http/request.h"
+#include "mail/address.h"
+#include "mail/digest.h"
+
+#define REASONS_MAX 12
+#define STATE_HELD 1
+#define STATE_APPROVED 2
+
+struct reasons {
+	struct view_reason row[REASONS_MAX];
+	size_t n;
+};
+
+static void
+add_reason(struct reasons *r, int weight, const char *text)
+{
+	if (r->n < REASONS_MAX)
+		r->row[r->n++] = (struct view_reason){ text, weight };
+}
+
+static struct read_mailbox *
+find_named(struct message_read *read, const char *canonical)
+{
+	size_t i;
+
+	for (i = 0; i < read->named_count; i++)
+		if (strcmp(read->named[i].canonical, canonical) == 0)
+			return &read->named[i];
+	return NULL;
+}
+
+static enum view_rcpt_kind
+kind_of(char stored, const struct read_mailbox *named, bool is_open)
+{
+	if (stored == 'o')
+		return VIEW_RCPT_OVERSIGHT;
+	if (is_open)
+		stored = named != NULL ? named->kind : 'b';
+	if (stored == 't')
+		return VIEW_RCPT_TO;
+	return stored == 'c' ? VIEW_RCPT_CC : VIEW_RCPT_BCC;
+}
+
+static bool
+same_domain(const char *a, const char *b)
+{
+	const char *x = strrchr(a, '@'), *y = strrchr(b, '@');
+
+	return x != NULL && y != NULL && strcasecmp(x, y) == 0;
+}
+
+static void
+fill_rcpt(
+    struct page *page, struct view_rcpt *to, const char *address, char stored)
+{
+	struct message_page *mp = page->mine;
+	struct address parsed;
+	struct read_mailbox *named = NULL;
+	size_t i;
+
+	if (address_parse(&parsed, str_of(address)) == ADDRESS_OK)
+		named = find_named(&mp->read, parsed.canonical);
+	if (named != NULL)
+		named->is_rcpt = true;
+	to->address = address;
+	to->name = named != NULL ? named->name : NULL;
+	to->kind = kind_of(stored, named, mp->is_open);
+	to->external = !same_domain(address, mp->m.address);
+	for (i = 0; i < mp->rcpts.n; i++) {
+		const struct review_recipient *r = &mp->rcpts.row[i];
+		struct buf reply = { 0 };
+
+		if (strcmp(r->address, address) != 0)
+			continue;
+		to->state = words_delivery(r->delivery);
+		to->attempts = r->attempts;
+		to->next_us = r->delivery == 4 ? r->next_us : 0;
+		if (r->reply_code != 0)
+			buf_printf(&reply, "%d %s %s", r->reply_code,
+			    r->enhanced, r->reply);
+		to->reply = arena_str(&page->mem, buf_str(&reply));
+		buf_free(&reply);
+	}
+}
+
+static void
+fill_rcpts(struct page *page, struct view_message *view, struct reasons *why)
+{
+	struct message_page *mp = page->mine;
+	struct str rest = str_of(mp->m.rcpts);
+	size_t n = 1, i, hidden = 0;
+	struct view_rcpt *rcpts;
+	const char **ghosts;
+
+	for (i = 0; i < rest.n; i++)
+		n += rest.p[i] == '\n';
+	rcpts = arena_array(&page->mem, n, sizeof(*rcpts));
+	for (i = 0; rest.n > 0; i++) {
+		fill_rcpt(page, &rcpts[i],
+		    arena_str(&page->mem, str_split(&rest, '\n')),
+		    i < strlen(mp->m.kinds) ? mp->m.kinds[i] : 'b');
+		hidden += rcpts[i].kind == VIEW_RCPT_BCC;
+	}
+	view->rcpts = rcpts;
+	view->rcpt_count = i;
+	if (hidden > 0)
+		add_reason(why, 1,
+		    "A recipient stands in no header: the others cannot see "
+		    "that it gets a copy.");
+	ghosts =
+	    arena_array(&page->mem, mp->read.named_count + 1, sizeof(*ghosts));
+	for (i = 0; i < mp->read.named_count; i++)
+		if (!mp->read.named[i].is_rcpt)
+			ghosts[view->ghost_count++] = mp->read.named[i].wire;
+	view->ghosts = ghosts;
+	if (view->ghost_count > 0)
+		add_reason(why, 1,
+		    "An address in To or Cc is not an actual recipient.");
+}
+
+static const char *
+context_text(struct page *page, json_t *context, const char *name)
+{
+	const char *s = json_string_value(json_object_get(context, name));
+
+	return arena_strdup(&page->mem, s);
+}
+
+static void
+fill_context(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	json_t *c = json_loads(mp->m.context, 0, NULL);
+
+	view->purpose = context_text(page, c, "purpose");
+	view->run_id = context_text(page, c, "run_id");
+	view->task_id = context_text(page, c, "task_id");
+	view->model = context_text(page, c, "model");
+	view->note = context_text(page, c, "note_to_reviewer");
+	json_decref(c);
+}
+
+static void
+fill_content(struct page *page, struct view_message *view, struct reasons *why)
+{
+	struct message_page *mp = page->mine;
+	struct message_read *read = &mp->read;
+	const char *tab = http_request_query(page->req, "view");
+	size_t i;
+
+	if (tab != NULL && strcmp(tab, "headers") == 0)
+		view->tab = VIEW_TAB_HEADERS;
+	else if (tab != NULL && strcmp(tab, "raw") == 0)
+		view->tab = VIEW_TAB_RAW;
+	view->headers = read->headers;
+	view->header_count = read->header_count;
+	view->parts = read->parts;
+	view->part_count = read->part_count;
+	view->files = read->files;
+	view->file_count = read->file_count;
+	view->raw = read->bytes.p;
+	view->raw_n =
+	    read->bytes.n < READ_RAW_MAX ? read->bytes.n : READ_RAW_MAX;
+	view->raw_cut = read->bytes.n > READ_RAW_MAX;
+	view->from = read->from;
+	if (read->reply_canonical != NULL && read->from_canonical != NULL &&
+	    strcmp(read->reply_canonical, read->from_canonical) != 0) {
+		view->reply_to = read->reply_to;
+		add_reason(why, 1, "Answers go to another address than From.");
+	}
+	if (read->problem != NULL)
+		add_reason(why, 2, read->problem);
+	for (i = 0; i < read->file_count; i++)
+		if (read->files[i].mismatch) {
+			add_reason(why, 2, "A file is not what it says it is.");
+			break;
+		}
+}
+
+static void
+fill_decision(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	const struct review_decision *d = NULL;
+	size_t i;
+
+	for (i = 0; i < mp->decisions.n; i++)
+		if (mp->decisions.row[i].version == mp->m.version &&
+		    mp->decisions.row[i].round == mp->m.round)
+			d = &mp->decisions.row[i];
+	if (d == NULL)
+		return;
+	view->decided_by = d->operator_name;
+	view->verdict = d->verdict;
+	view->category = d->category[0] != '\0' ? d->category : NULL;
+	view->decision_note = d->note;
+	view->hint = d->hint;
+	view->decided_us = d->at_us;
+}
+
+static void
+fill_events(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	struct view_event *events =
+	    arena_array(&page->mem, mp->events.n + 1, sizeof(*events));
+	size_t i;
+
+	for (i = 0; i < mp->events.n; i++) {
+		const struct review_event *e = &mp->events.row[i];
+
+		events[i] = (struct view_event){ .at_us = e->at_us,
+			.what = words_event(e->type),
+			.who = e->who[0] != '\0' ? e->who : e->actor };
+	}
+	view->events = events;
+	view->event_count = mp->events.n;
+}
+
+static const char *
+why_not(const struct review_message *m)
+{
+	if (strcmp(m->may_why, "second_approval_needed") == 0)
+		return "You approved this already. Another person has to "
+		       "approve it too.";
+	if (strcmp(m->may_why, "step_up_required") == 0)
+		return NULL; /* the form asks for the password */
+	if (strcmp(m->may_why, "missing_permission") == 0)
+		return "Its risk is above what your role may approve.";
+	return "Your role may look but not decide.";
+}
+
+static void
+fill_rights(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	const struct review_message *m = &mp->m;
+	const struct operator_session *s = &page->who->session;
+	bool held = m->state == STATE_HELD;
+	bool can = session_has_role(page->who, "reviewer") ||
+		   session_has_role(page->who, "senior");
+	bool step_up = strcmp(m->may_why, "step_up_required") == 0;
+
+	view->may_reject = held && can;
+	view->may_approve = held && can && (m->may_decide || step_up);
+	view->ask_password = step_up || (view->risk == VIEW_RISK_HIGH &&
+					    s->step_up_us <= s->now_us);
+	if (held && !view->may_approve)
+		view->why_not = why_not(m);
+	view->may_undo = m->state == STATE_APPROVED && can && !m->leased;
+	if (m->integrity[0] != '\0' || (held && !mp->digest_ok))
+		view->reject_only = true;
+}
+
+static void
+fill_neighbours(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	char id[UUID_ID_MAX];
+	size_t i, at = mp->around.n;
+
+	for (i = 0; i < mp->around.n; i++)
+		if (uuid_eq(&mp->around.row[i].message, &mp->id))
+			at = i;
+	if (at < mp->around.n && at > 0) {
+		uuid_to_id(id, "msg_", &mp->around.row[at - 1].message);
+		view->prev = arena_strdup(&page->mem, id);
+	}
+	i = at < mp->around.n ? at + 1 : 0;
+	if (i < mp->around.n) {
+		uuid_to_id(id, "msg_", &mp->around.row[i].message);
+		view->next = arena_strdup(&page->mem, id);
+	}
+}
+
+static void
+fill_row(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	const struct review_message *m = &mp->m;
+	char id[UUID_ID_MAX], digest[DIGEST_TEXT_MAX], once[65];
+	struct secret random;
+
+	uuid_to_id(id, "msg_", &mp->id);
+	digest_format(digest, m->digest);
+	secret_random(&random, 32);
+	hex_encode(once, random.b, 32);
+	view->id = arena_strdup(&page->mem, id);
+	view->once = arena_strdup(&page->mem, once);
+	view->digest = arena_strdup(&page->mem, digest);
+	view->inbox = m->address;
+	view->tenant = m->tenant_slug;
+	view->subject =
+	    mp->read.subject != NULL ? mp->read.subject : m->subject;
+	view->state = words_state(m->state);
+	view->risk = words_risk(m->risk);
+	view->version = m->version;
+	view->round = m->round;
+	view->mail_from = m->mail_from;
+	view->at_us = m->created_us;
+	view->expires_us = m->hold_until_us;
+	view->size = m->size;
+	view->mode = view_mode_label(m->mode);
+	view->test = m->test;
+	view->approvals = m->approvals;
+	view->need = m->need;
+	view->undo_s = page->admin->undo_s;
+	view->opened_us = m->now_us;
+	view->ask_why = m->state != STATE_HELD && mp->why == NULL;
+	view->why = mp->why;
+	view->body_problem = mp->open.problem;
+}
+
+void
+page_message_fill(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	struct reasons *why = arena_get(&page->mem, sizeof(*why));
+
+	fill_row(page, view);
+	if (mp->open.problem != NULL)
+		add_reason(why, 2, mp->open.problem);
+	else if (mp->is_open && !mp->digest_ok)
+		add_reason(why, 2,
+		    "The fingerprint does not fit what the database says. "
+		    "Somebody changed it. Only reject is possible.");
+	if (mp->m.integrity[0] != '\0')
+		add_reason(why, 2,
+		    "The relay found that bytes, recipients or release had "
+		    "been changed and gave it back.");
+	if (mp->m.round > 1)
+		add_reason(why, 0,
+		    "It was approved before and came back (see History).");
+	if (mp->m.edited)
+		add_reason(why, 1, "It was edited by an operator.");
+	fill_rcpts(page, view, why);
+	fill_content(page, view, why);
+	fill_context(page, view);
+	fill_decision(page, view);
+	fill_events(page, view);
+	fill_neighbours(page, view);
+	fill_rights(page, view);
+	view->reasons = why->row;
+	view->reason_count = why->n;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page_queue.c - queue, history and the count the script asks for
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "admin/handlers.h"
+#include "admin/page.h"
+#include "admin/words.h"
+#include "http/reply.h"
+#include "http/request.h"
+
+#define PAGE_ROWS 50
+
+struct listing {
+	struct review_query query;
+	struct review_rows rows;
+	struct review_inboxes inboxes;
+	char *show;
+};
+
+static const char *
+first_line(struct page *page, const char *lines)
+{
+	return arena_str(
+	    &page->mem, (struct str){ lines, strcspn(lines, "\n") });
+}
+
+static int
+count_lines(const char *lines)
+{
+	int n = lines[0] != '\0';
+
+	for (; *lines != '\0'; lines++)
+		n += *lines == '\n';
+	return n;
+}
+
+static int
+count_hidden(const char *kinds)
+{
+	int n = 0;
+
+	for (; *kinds != '\0'; kinds++)
+		n += *kinds == 'b';
+	return n;
+}
+
+static char *
+message_id(struct page *page, const struct uuid *message)
+{
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", message);
+	return arena_strdup(&page->mem, id);
+}
+
+static void
+fill_queue_row(
+    struct page *page, struct view_queue_row *to, const struct review_row *from)
+{
+	*to = (struct view_queue_row){
+		.id = message_id(page, &from->message),
+		.inbox = from->address,
+		.tenant = from->tenant_slug,
+		.tenant_key = from->tenant,
+		.inbox_key = from->inbox,
+		.to = first_line(page, from->rcpts),
+		.more = count_lines(from->rcpts) - 1,
+		.hidden = count_hidden(from->kinds),
+		.subject = from->subject,
+		.risk = words_risk(from->risk),
+		.reasons = words_reasons(&page->mem, from->reasons),
+		.at_us = from->created_us,
+		.expires_us = from->hold_until_us,
+		.size = from->size,
+		.files = from->attachments,
+		.version = from->version,
+		.round = from->round,
+		.test = from->test,
+		.integrity = from->integrity,
+		.returned = from->round > 1,
+		.approvals = from->approvals,
+		.need = from->need,
+		.count = from->more_in_inbox,
+	};
+}
+
+static int
+count_holding(const struct review_inboxes *inboxes)
+{
+	size_t i;
+	int n = 0;
+
+	for (i = 0; i < inboxes->n; i++)
+		n += inboxes->row[i].mode == 1 || inboxes->row[i].mode == 2;
+	return n;
+}
+
+static const char *
+last_key(const struct review_rows *rows)
+{
+	return rows->n >= PAGE_ROWS ? rows->row[rows->n - 1].sort_key : NULL;
+}
+
+static void
+draw_queue(struct page *page)
+{
+	struct listing *l = page->mine;
+	struct view_queue queue = { 0 };
+	struct view_queue_row *rows;
+	size_t i;
+
+	if (l->rows.is.status >= 300) {
+		page_refuse(page, &l->rows.is);
+		return;
+	}
+	rows = arena_array(&page->mem, l->rows.n + 1, sizeof(*rows));
+	for (i = 0; i < l->rows.n; i++)
+		fill_queue_row(page, &rows[i], &l->rows.row[i]);
+	queue.rows = rows;
+	queue.row_count = l->rows.n;
+	queue.query = l->query.search;
+	queue.next = last_key(&l->rows);
+	queue.first = l->query.after == NULL;
+	queue.oldest_us = page->held.oldest_us;
+	queue.holding = count_holding(&l->inboxes);
+	if (l->query.inbox != 0) {
+		queue.box = http_request_query(page->req, "box");
+		queue.inbox = l->rows.n > 0 ? rows[0].inbox : "this inbox";
+	}
+	view_queue(
+	    &page->out, page_shell(page, "Queue", VIEW_NAV_QUEUE), &queue);
+	page_send(page, 200);
+}
+
+static void
+ask_inboxes(struct page *page)
+{
+	struct listing *l = page->mine;
+
+	if (l->rows.is.status < 300 && l->rows.n == 0)
+		review_inboxes(&page->who->op, 0, &page->mem, &l->inboxes,
+		    page_arrived, page_wait(page));
+	page_then(page, draw_queue);
+}
+
+static char *
+given(struct page *page, const char *name)
+{
+	const char *value = http_request_query(page->req, name);
+
+	return value != NULL && value[0] != '\0' && strlen(value) <= 400
+		   ? arena_strdup(&page->mem, value)
+		   : NULL;
+}
+
+bool
+words_box(const char *text, int64_t *tenant, int64_t *inbox)
+{
+	long long t, i;
+	int end = 0;
+
+	if (text == NULL ||
+	    sscanf(text, "%18lld.%18lld%n", &t, &i, &end) != 2 ||
+	    text[end] != '\0' || t <= 0 || i <= 0)
+		return false;
+	*tenant = t;
+	*inbox = i;
+	return true;
+}
+
+void
+handle_queue(struct http_request *req)
+{
+	struct page *page = page_new(req, sizeof(struct listing));
+	struct listing *l = page->mine;
+	struct review_query *q = &l->query;
+
+	q->search = given(page, "q");
+	q->after = given(page, "after");
+	q->limit = PAGE_ROWS;
+	q->collapse =
+	    !words_box(http_request_query(req, "box"), &q->tenant, &q->inbox) &&
+	    q->search == NULL;
+	page_ask_shell(page);
+	review_list(&page->who->op, q, &page->mem, &l->rows, page_arrived,
+	    page_wait(page));
+	page_then(page, ask_inboxes);
+}
+
+static void
+send_counts(struct page *page)
+{
+	if (page->held.is.status >= 300)
+		http_reply_empty(page->req, 503);
+	else
+		http_reply_json(page->req, 200,
+		    json_pack("{s:i}", "held",
+			page->held.capped ? 1001 : page->held.n));
+}
+
+void
+handle_counts(struct http_request *req)
+{
+	struct page *page = page_new(req, 0);
+	const struct review_query held = { 0 };
+
+	review_count(
+	    &page->who->op, &held, &page->held, page_arrived, page_wait(page));
+	page_then(page, send_counts);
+}
+
+/* History: every state but held, newest first. */
+static const struct {
+	const char *show, *states;
+} shows[] = {
+	{ "all", "2,3,4,5,6,7,8,9,10,11" },
+	{ "underway", "2,6,7,9" },
+	{ "uncertain", "11" },
+	{ "decided", "3,4,5" },
+};
+
+static void
+draw_history(struct page *page)
+{
+	struct listing *l = page->mine;
+	struct view_history history = { 0 };
+	struct view_history_row *rows;
+	size_t i;
+
+	if (l->rows.is.status >= 300) {
+		page_refuse(page, &l->rows.is);
+		return;
+	}
+	rows = arena_array(&page->mem, l->rows.n + 1, sizeof(*rows));
+	for (i = 0; i < l->rows.n; i++) {
+		const struct review_row *r = &l->rows.row[i];
+
+		rows[i] = (struct view_history_row){
+			.id = message_id(page, &r->message),
+			.inbox = r->address,
+			.to = first_line(page, r->rcpts),
+			.more = count_lines(r->rcpts) - 1,
+			.hidden = count_hidden(r->kinds),
+			.subject = r->subject,
+			.state = words_state(r->state),
+			.at_us = r->created_us,
+			.changed_us = r->updated_us,
+			.test = r->test,
+		};
+	}
+	history.rows = rows;
+	history.row_count = l->rows.n;
+	history.show = l->show;
+	history.query = l->query.search;
+	history.next = last_key(&l->rows);
+	history.first = l->query.after == NULL;
+	view_history(&page->out, page_shell(page, "History", VIEW_NAV_HISTORY),
+	    &history);
+	page_send(page, 200);
+}
+
+void
+handle_history(struct http_request *req)
+{
+	struct page *page = page_new(req, sizeof(struct listing));
+	struct listing *l = page->mine;
+	const char *show = http_request_query(req, "show");
+	size_t i, at = 0;
+
+	for (i = 0; show != NULL && i < sizeof(shows) / sizeof(shows[0]); i++)
+		if (strcmp(show, shows[i].show) == 0)
+			at = i;
+	l->show = arena_strdup(&page->mem, shows[at].show);
+	l->query.states = shows[at].states;
+	l->query.search = given(page, "q");
+	l->query.after = given(page, "after");
+	l->query.limit = PAGE_ROWS;
+	page_ask_shell(page);
+	review_list(&page->who->op, &l->query, &page->mem, &l->rows,
+	    page_arrived, page_wait(page));
+	page_then(page, draw_history);
+}

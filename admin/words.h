@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * words.h - numbers of the database as names and words
+ */
+#ifndef ADMIN_WORDS_H
+#define ADMIN_WORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "admin/view.h"
+
+struct arena;
+
+/* "held", ... of enum policy_state. */
+const char *words_state(int state);
+/* What became of one recipient, in words; NULL before release. */
+const char *words_delivery(int delivery);
+enum view_risk words_risk(int risk);
+/* "mode,paused" in words; NULL when it is held by its mode alone. */
+const char *words_reasons(struct arena *mem, const char *reasons);
+/* "message.held" in words. */
+const char *words_event(const char *type);
+/* "12.34": tenant and inbox. (page_queue.c) */
+bool words_box(const char *text, int64_t *tenant, int64_t *inbox);
+
+#endif
