@@ -11,12 +11,13 @@
 
 #include "base/secret.h"
 #include "base/uuid.h"
+#include "http/server.h"
 #include "store/operator.h"
 
 struct conf;
 struct helper_pool;
 struct http_request;
-struct http_route;
+
 struct loop;
 struct pool;
 struct seal_zstd;

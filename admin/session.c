@@ -208,10 +208,25 @@ on_touched(void *arg)
 	http_request_allow(req, who, free_who);
 }
 
+/* The value of our cookie; the first one, as browsers send them. */
+static struct str
+cookie_of(struct http_request *req)
+{
+	struct str rest = str_of(http_request_header(req, "Cookie"));
+
+	while (rest.n > 0) {
+		struct str pair = str_trim(str_split(&rest, ';'));
+
+		if (str_eq(str_split(&pair, '='), str_lit(SESSION_COOKIE)))
+			return pair;
+	}
+	return (struct str){ "", 0 };
+}
+
 void
 admin_authorize(struct http_request *req, int principal)
 {
-	const char *text = http_request_cookie(req, SESSION_COOKIE);
+	const struct str text = cookie_of(req);
 	struct admin *admin = http_request_app(req);
 	struct admin_who *who;
 	struct asking *asking;

@@ -161,53 +161,54 @@ view_message_body(struct buf *out, const struct view_shell *shell,
 		    LIT("\" download>Download message</a> "
 			"<span class=\"muted\">as .eml; each download is in "
 			"the audit log</span></p>"));
-		HTML(out, LIT("</section>"));
 	}
+	HTML(out, LIT("</section>"));
+}
 
-	static void put_file(struct buf * out, const struct view_message *m,
-	    const struct view_file *file)
-	{
-		HTML(out, LIT("<li><a href=\"/m/"), PATH(m->id), LIT("/file/"),
-		    NUM(file->index));
-		put_why(out, m);
-		HTML(out, LIT("\" download><bdi>"));
-		if (file->name == NULL || file->name[0] == '\0')
-			HTML(out, LIT("<i class=\"none\">unnamed</i>"));
-		else
-			HTML(out, TEXT(file->name));
-		HTML(out, LIT("</bdi></a> <span class=\"muted\">"));
-		view_part_size(out, file->size);
-		HTML(out, LIT("</span> <span class=\"types\">"));
-		if (file->mismatch)
-			HTML(out, LIT("<span class=\"chip warn\">says "),
-			    TEXT(file->type), LIT(", is "), TEXT(file->sniffed),
-			    LIT("</span>"));
-		else
-			HTML(out, TEXT(file->type),
-			    LIT(" <span class=\"muted\">· "),
-			    TEXT(file->sniffed), LIT("</span>"));
-		HTML(out,
-		    LIT("</span><span class=\"sha\"><span "
-			"class=\"muted\">SHA-256"
-			"</span> <code>"),
-		    TEXT(file->sha256), LIT("</code></span></li>"));
-	}
+static void
+put_file(
+    struct buf *out, const struct view_message *m, const struct view_file *file)
+{
+	HTML(out, LIT("<li><a href=\"/m/"), PATH(m->id), LIT("/file/"),
+	    NUM(file->index));
+	put_why(out, m);
+	HTML(out, LIT("\" download><bdi>"));
+	if (file->name == NULL || file->name[0] == '\0')
+		HTML(out, LIT("<i class=\"none\">unnamed</i>"));
+	else
+		HTML(out, TEXT(file->name));
+	HTML(out, LIT("</bdi></a> <span class=\"muted\">"));
+	view_part_size(out, file->size);
+	HTML(out, LIT("</span> <span class=\"types\">"));
+	if (file->mismatch)
+		HTML(out, LIT("<span class=\"chip warn\">says "),
+		    TEXT(file->type), LIT(", is "), TEXT(file->sniffed),
+		    LIT("</span>"));
+	else
+		HTML(out, TEXT(file->type), LIT(" <span class=\"muted\">· "),
+		    TEXT(file->sniffed), LIT("</span>"));
+	HTML(out,
+	    LIT("</span><span class=\"sha\"><span "
+		"class=\"muted\">SHA-256"
+		"</span> <code>"),
+	    TEXT(file->sha256), LIT("</code></span></li>"));
+}
 
-	void view_message_files(struct buf * out, const struct view_message *m)
-	{
-		size_t i;
+void
+view_message_files(struct buf *out, const struct view_message *m)
+{
+	size_t i;
 
-		if (m->file_count == 0)
-			return;
-		HTML(out,
-		    LIT("<section class=\"panel\" id=\"files\"><h2>Files "
-			"<span class=\"muted\">"),
-		    NUM(m->file_count),
-		    LIT("</span></h2><ul class=\"files-list\">"));
-		for (i = 0; i < m->file_count; i++)
-			put_file(out, m, &m->files[i]);
-		HTML(out, LIT("</ul><p class=\"after muted\">Nothing is opened "
-			      "here. A file "
-			      "is only ever downloaded as an "
-			      "attachment.</p></section>"));
-	}
+	if (m->file_count == 0)
+		return;
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"files\"><h2>Files "
+		"<span class=\"muted\">"),
+	    NUM(m->file_count), LIT("</span></h2><ul class=\"files-list\">"));
+	for (i = 0; i < m->file_count; i++)
+		put_file(out, m, &m->files[i]);
+	HTML(out, LIT("</ul><p class=\"after muted\">Nothing is opened "
+		      "here. A file "
+		      "is only ever downloaded as an "
+		      "attachment.</p></section>"));
+}

@@ -133,7 +133,8 @@ put_more(struct buf *out, const struct view_shell *shell,
     const struct view_queue_row *row)
 {
 	HTML(out, LIT("<li class=\"group\" data-inbox=\""), ATTR(row->inbox),
-	    LIT(XX
+	    LIT("\"><a href=\"/q?box="), NUM(row->tenant_key), LIT("."),
+	    NUM(row->inbox_key), LIT("\"><b>"));
 	view_part_count(out, row->count, CAP);
 	HTML(out, LIT(" more</b> from "));
 	view_part_address(out, row->inbox);
@@ -149,7 +150,9 @@ put_more(struct buf *out, const struct view_shell *shell,
 	view_part_csrf(out, shell);
 	HTML(out,
 	    LIT("<button>Pause inbox</button></form>"
-		"<a class=\"button\" href=\"/reject-all?box="), NUM(row->tenant_key), LIT("."), NUM(row->inbox_key), LIT("\">Reject all…</a></li>"));
+		"<a class=\"button\" href=\"/reject-all?box="),
+	    NUM(row->tenant_key), LIT("."), NUM(row->inbox_key),
+	    LIT("\">Reject all…</a></li>"));
 }
 
 static void
