@@ -240,8 +240,8 @@ admin_authorize(struct http_request *req, int principal)
 	}
 	who = xcalloc(1, sizeof(*who));
 	who->op.session.n = OPERATOR_SECRET;
-	if (text == NULL || !base32_decode(who->op.session.b, OPERATOR_SECRET,
-				text, strlen(text))) {
+	if (!base32_decode(
+		who->op.session.b, OPERATOR_SECRET, text.p, text.n)) {
 		free_who(who);
 		turn_away(req);
 		return;

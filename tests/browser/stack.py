@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: ISC
+"""A deployment for the browser tests, steered by lines of JSON.
+
+Starts PostgreSQL, Redis and postern-admin, prints one line that says where
+they are, then answers each line of stdin with one of stdout:
+
+    {"do": "submit", "inbox": 0, "rcpt": [...], "raw": "...", "risk": 50}
+    {"do": "sql", "query": "...", "args": [...]}
+    {"do": "operator", "name": "...", "password": "...", "role": "auditor"}
+    {"do": "stop"}
+
+Messages are sealed and submitted here as the gateway does it, so that these
+tests need no agent; tests/suites/pages goes the whole way.
+"""
+import hashlib
+import json
+import os
+import re
+import struct
+import sys
+import time
+import uuid
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path.insert(0, TOP)
+
+from nacl import bindings, utils  # noqa: E402
+from tests.lib import postern, seals  # noqa: E402
+
+SEGMENT = 65536
+
+
+def lp(data):
+    return struct.pack(">I", len(data)) + data
+
+
+def uuid7():
+    ms = int(time.time() * 1000)
+    b = bytearray(struct.pack(">Q", ms)[2:] + os.urandom(10))
+    b[6] = 0x70 | b[6] & 0x0f
+    b[8] = 0x80 | b[8] & 0x3f
+    return uuid.UUID(bytes=bytes(b))
+
+
+def message_id(u):
+    return "msg_" + seals.base32(u.bytes)
+
+
+def seal_body(key, tenant, u, version, plain):
+    """All chunks of a body (decision D7), never compressed."""
+    ad = lp(b"postern.body.1") + struct.pack(">Q", tenant) + u.bytes + \
+        struct.pack(">H", version)
+    pieces = [plain[i:i + SEGMENT] for i in range(0, len(plain), SEGMENT)] \
+        or [b""]
+    chunks, now = [], b""
+    for seq, piece in enumerate(pieces):
+        last = seq == len(pieces) - 1
+        nonce = struct.pack(">QB", seq, last) + bytes(15)
+        sealed = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(
+            b"\0" + piece, ad, nonce, key)
+        now += lp(sealed)
+        if last or seq % 4 == 3:
+            chunks.append(now)
+            now = b""
+    return chunks
+
+
+class Stack:
+    def __init__(self, seats=1):
+        undo = os.environ.get("STACK_UNDO", "10s")
+        self.d = postern.Deployment(extra={"admin": {
+            "undo": undo,
+            "setup_token_file": "",
+        }})
+        self.d.add_tenant("acme", "agents.example.com")
+        self.d.add_tenant("other", "other.example.com")
+        self.boxes = [
+            self.d.add_inbox("helpdesk@agents.example.com", "acme"),
+            self.d.add_inbox("research@agents.example.com", "acme"),
+            self.d.add_inbox("bot@other.example.com", "other"),
+        ]
+        self.d.start("postern-admin")
+
+    def hello(self):
+        d = self.d
+        return {"url": "https://localhost:%d" % d.admin_port,
+                "operator": d.operator, "password": d.operator_password,
+                "dir": d.dir}
+
+    def do_submit(self, inbox=0, rcpt=("a@example.org",), raw="", risk=50,
+                  kinds=None, subject="", context=None, count=1, header_from=""):
+        ids = [self.submit(self.boxes[inbox], list(rcpt), raw, risk, kinds,
+                           subject, context, n) for n in range(count)]
+        return {"id": ids[0], "ids": ids}
+
+    def submit(self, box, rcpt, raw, risk, kinds, subject, context, n):
+        d = self.d
+        auth = seals.auth_of(seals.token_secret(box.key))
+        row = d.api("auth_1", box.tenant_id, box.full_key_id, auth, None,
+                    user="l_gateway")
+        u = uuid7()
+        raw = re.sub(r"\r?\n", "\r\n", raw.replace("{n}", str(n)))
+        plain = raw.encode("utf-8", "surrogateescape")
+        hour = utils.random(32)
+        key = hashlib.blake2b(
+            lp(b"postern.msg.1") + bytes(row["deployment"]) +
+            struct.pack(">QQ", box.tenant_id, box.inbox_id) + u.bytes +
+            struct.pack(">H", 1), digest_size=32, key=hour).digest()
+        tag = hashlib.blake2b(plain, digest_size=32, key=key).digest()
+        wire = sorted(set(x.encode() for x in rcpt))
+        digest = hashlib.sha256(
+            lp(b"postern.digest.1") +
+            struct.pack(">QQ", box.tenant_id, box.inbox_id) + u.bytes +
+            struct.pack(">HB", 1, 0) + lp(box.address.encode()) +
+            struct.pack(">I", len(wire)) + b"".join(map(lp, wire)) +
+            lp(b"") + struct.pack(">Q", len(plain)) + lp(tag) +
+            struct.pack(">QQ", 0, 0)).digest()
+        chunks = seal_body(key, box.tenant_id, u, 1, plain)
+        auth_args = [box.tenant_id, box.full_key_id, auth]
+        if len(chunks) > 1:
+            for seq, data in enumerate(chunks):
+                d.api("put_chunk_1", *auth_args, str(u), seq, data,
+                      user="l_gateway")
+        letters = kinds or "t" * len(wire)
+        got = d.api(
+            "submit_1", *auth_args, str(u),
+            "\n".join(x.decode() for x in wire), letters, "",
+            len(plain), tag, 0, 0, digest, "r",
+            subject.replace("{n}", str(n)), box.address, "<x@y>", "", "",
+            None, "", json.dumps(context or {}), risk, 0, 0, 0,
+            row["tenant_epoch"],
+            seals.box(bytes(row["tenant_pub"]), hour), row["inbox_epoch"],
+            seals.box(bytes(row["inbox_pub"]), hour), len(chunks),
+            chunks[0] if len(chunks) == 1 else None, None,
+            os.urandom(32), True, None, True, None, None, None, None, None,
+            user="l_gateway")
+        return message_id(uuid.UUID(str(got["message_id"])))
+
+    def do_sql(self, query, args=()):
+        rows = self.d.sql(query, *args)
+        return {"rows": [{k: (bytes(v).hex() if isinstance(v, memoryview)
+                              else v) for k, v in r.items()} for r in rows]}
+
+    def do_operator(self, name, password, role, tenant=None):
+        salt, params = os.urandom(16), "m=19456,t=2,p=1"
+        output = self.d._output(salt, params, password)
+        t = self.d.tenants[tenant] if tenant else None
+        row = self.d.api("operator_add_1", self.d.session, os.geteuid(), name,
+                         salt, params, hashlib.sha256(output).digest(), role,
+                         t, None)
+        return {"id": row["operator_id"]}
+
+    def do_log(self):
+        return {"lines": [x for x in self.d.programs["postern-admin"].lines
+                          if x]}
+
+
+def main():
+    stack = Stack()
+    try:
+        print(json.dumps(stack.hello()), flush=True)
+        for line in sys.stdin:
+            call = json.loads(line)
+            what = call.pop("do")
+            if what == "stop":
+                break
+            try:
+                answer = getattr(stack, "do_" + what)(**call)
+            except Exception as e:
+                answer = {"error": "%s: %s" % (type(e).__name__, e)}
+            print(json.dumps(answer, default=str), flush=True)
+    finally:
+        stack.d.close()
+
+
+if __name__ == "__main__":
+    main()
