@@ -67,7 +67,7 @@ load_keys(struct admin *admin, const struct conf *conf, struct err *err)
 	return true;
 }
 
-/* "https://host:port/" -> origin without the slash; host:port for Host. */
+/* "https://host:port/" -> origin without the slash; the host alone for Host. */
 static bool
 read_url(struct program *p, const struct conf *conf, struct err *err)
 {
@@ -88,7 +88,9 @@ read_url(struct program *p, const struct conf *conf, struct err *err)
 		    "admin.url must be https://HOST[:PORT], got \"%s\"", url);
 		return false;
 	}
-	snprintf(p->host, sizeof(p->host), "%s", host + 3);
+	host += 3;
+	n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+	snprintf(p->host, sizeof(p->host), "%.*s", (int)n, host);
 	p->hosts[0] = p->host;
 	return true;
 }

@@ -67,7 +67,7 @@ const char *const admin_headers[] = {
 	"require-trusted-types-for 'script'; trusted-types 'none'",
 	"Cross-Origin-Opener-Policy: same-origin",
 	"Cross-Origin-Resource-Policy: same-origin",
-	"Referrer-Policy: no-referrer",
+	"Referrer-Policy: same-origin",
 	"X-Frame-Options: DENY",
 	"X-DNS-Prefetch-Control: off",
 	"Permissions-Policy: accelerometer=(), camera=(), clipboard-read=(), "

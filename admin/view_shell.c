@@ -32,7 +32,6 @@ put_head(struct buf *out, const struct view_shell *shell)
 		"<meta name=\"viewport\" "
 		"content=\"width=device-width, initial-scale=1\">\n"
 		"<meta name=\"color-scheme\" content=\"light dark\">\n"
-		"<meta name=\"referrer\" content=\"no-referrer\">\n"
 		"<link rel=\"icon\" href=\"" ASSET_ICON_SVG
 		"\" type=\"image/svg+xml\">\n"
 		"<link rel=\"stylesheet\" href=\"" ASSET_APP_CSS "\">\n"

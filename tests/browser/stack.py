@@ -30,6 +30,10 @@ from nacl import bindings, utils  # noqa: E402
 from tests.lib import postern, seals  # noqa: E402
 
 SEGMENT = 65536
+SUBMIT = ("bigint bigint bytea uuid text text text bigint bytea bigint bigint "
+          "bytea text text text text text text uuid text text smallint "
+          "smallint smallint int int bytea int bytea int bytea bytea bytea "
+          "boolean uuid boolean bytea bytea bigint smallint smallint").split()
 
 
 def lp(data):
@@ -89,6 +93,13 @@ class Stack:
                 "operator": d.operator, "password": d.operator_password,
                 "dir": d.dir}
 
+    def call(self, types, *args):
+        rows = self.d.sql("SELECT * FROM api.submit_1(%s)" % ",".join(
+            "%s::" + t for t in types), *args, user="l_gateway")
+        if rows[0]["status"] != 202:
+            raise AssertionError("submit: %r" % rows)
+        return rows[0]
+
     def do_submit(self, inbox=0, rcpt=("a@example.org",), raw="", risk=50,
                   kinds=None, subject="", context=None, count=1, header_from=""):
         ids = [self.submit(self.boxes[inbox], list(rcpt), raw, risk, kinds,
@@ -124,8 +135,8 @@ class Stack:
                 d.api("put_chunk_1", *auth_args, str(u), seq, data,
                       user="l_gateway")
         letters = kinds or "t" * len(wire)
-        got = d.api(
-            "submit_1", *auth_args, str(u),
+        got = self.call(
+            SUBMIT, *auth_args, str(u),
             "\n".join(x.decode() for x in wire), letters, "",
             len(plain), tag, 0, 0, digest, "r",
             subject.replace("{n}", str(n)), box.address, "<x@y>", "", "",
@@ -134,8 +145,7 @@ class Stack:
             seals.box(bytes(row["tenant_pub"]), hour), row["inbox_epoch"],
             seals.box(bytes(row["inbox_pub"]), hour), len(chunks),
             chunks[0] if len(chunks) == 1 else None, None,
-            os.urandom(32), True, None, True, None, None, None, None, None,
-            user="l_gateway")
+            os.urandom(32), True, None, True, None, None, None, None, None)
         return message_id(uuid.UUID(str(got["message_id"])))
 
     def do_sql(self, query, args=()):
