@@ -13,17 +13,14 @@ bool
 seal_password_output(struct secret *out, struct str password,
     const unsigned char salt[SEAL_PASSWORD_SALT], const char *params)
 {
-	unsigned memory = 0, passes = 0, lanes = 1;
+	unsigned memory = 0, passes = 0, lanes = 0;
 	int end = 0;
 
 	*out = (struct secret){ .n = 0 };
 	if (password.n > SEAL_PASSWORD_MAX ||
-	    sscanf(params, "m=%6u,t=%2u%n", &memory, &passes, &end) != 2)
-		return false;
-	params += end;
-	if (params[0] != '\0' &&
-	    (sscanf(params, ",p=%2u%n", &lanes, &end) != 1 ||
-	        params[end] != '\0'))
+	    sscanf(params, "argon2id m=%6u t=%2u p=%2u%n", &memory, &passes,
+		&lanes, &end) != 3 ||
+	    params[end] != '\0')
 		return false;
 	if (memory < 8 || memory > MEMORY_MAX_KIB || passes < 1 ||
 	    passes > PASSES_MAX || lanes != 1)

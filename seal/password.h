@@ -20,7 +20,7 @@
 #define SEAL_PASSWORD_MAX 1024 /* bytes */
 
 /* What new passwords get: memory in KiB, passes, lanes. */
-#define SEAL_PASSWORD_PARAMS "m=19456,t=2,p=1"
+#define SEAL_PASSWORD_PARAMS "argon2id m=19456 t=2 p=1"
 
 /*
  * False when `params` are not of that form, or ask for more than 256 MiB or

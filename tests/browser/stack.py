@@ -154,7 +154,7 @@ class Stack:
                               else v) for k, v in r.items()} for r in rows]}
 
     def do_operator(self, name, password, role, tenant=None):
-        salt, params = os.urandom(16), "m=19456,t=2,p=1"
+        salt, params = os.urandom(16), "argon2id m=19456 t=2 p=1"
         output = self.d._output(salt, params, password)
         t = self.d.tenants[tenant] if tenant else None
         row = self.d.api("operator_add_1", self.d.session, os.geteuid(), name,
