@@ -77,7 +77,7 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, coalesce(p.salt,
 	    substr(sha256(coalesce(y.secret, '\x00') || convert_to(
 	    lower(operator_salt_1.name), 'UTF8')), 1, 16)),
-	    coalesce(p.params, 'm=19456,t=2,p=1')
+	    coalesce(p.params, 'argon2id m=19456 t=2 p=1')
 	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON true
 	    LEFT JOIN d.operator p ON p.name = lower(operator_salt_1.name)
 	        AND p.disabled_at IS NULL;

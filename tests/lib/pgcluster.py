@@ -292,7 +292,7 @@ class World:
               new_deployment=b"deployment-16byt")
         out = os.urandom(32)
         r = call1(self.ctl, "setup_1", name="root", salt=os.urandom(16),
-                  params="m=19456,t=2,p=1", verifier=sha256(out))
+                  params="argon2id m=19456 t=2 p=1", verifier=sha256(out))
         assert r["status"] == 200, r
         self.passwords = {"root": out}
         self.root = self.session("root")
@@ -340,7 +340,7 @@ class World:
         """A new operator and a live session of it."""
         out = os.urandom(32)
         r = call1(self.ctl, "operator_add_1", s=self.root, uid=0, name=name,
-                  salt=os.urandom(16), params="m=19456,t=2,p=1",
+                  salt=os.urandom(16), params="argon2id m=19456 t=2 p=1",
                   verifier=sha256(out), role=role, tenant=tenant,
                   inbox=inbox)
         assert r["status"] == 200, r

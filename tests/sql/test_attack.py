@@ -323,7 +323,7 @@ def test_passwords_slow_down(w):
     assert r["status"] == 429 and r["wait"] > 0
     a = call1(w.rv, "operator_salt_1", name="nobody-here")
     assert a == call1(w.rv, "operator_salt_1", name="Nobody-Here")
-    assert len(a["salt"]) == 16 and a["params"] == "m=19456,t=2,p=1"
+    assert len(a["salt"]) == 16 and a["params"] == "argon2id m=19456 t=2 p=1"
 
 
 def test_ctl_without_a_session_only_tightens(w, x):
