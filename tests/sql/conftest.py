@@ -8,6 +8,8 @@ import pytest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "lib"))
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
 import pgcluster  # noqa: E402
 
 

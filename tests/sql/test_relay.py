@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: ISC
+"""The worker's protocol: lease, attempt, the last gate, results, crashes."""
+import os
+import time
+
+import pytest
+
+from pgcluster import call, call1, submit, uuid7
+from test_gate import one, state, tag
+
+PENDING, SENDING, DOT, DONE, LATER, FAILED, UNCERTAIN, LISTED, CANCELED = \
+    range(9)
+
+
+def claim(w, m, lim=500, seconds=60):
+    """The leases of one message; others are given back at once."""
+    mine = []
+    for q in call(w.wk, "claim_due_1", worker="w1", lim=lim,
+                  lease_seconds=seconds):
+        L = dict(t=q["tenant_id"], mid=q["message_id"], dom=q["domain"],
+                 lease=q["lease"])
+        if q["message_id"] == m["mid"]:
+            mine.append(L)
+        else:
+            call1(w.wk, "release_lease_1", retry_seconds=3600, **L)
+    return sorted(mine, key=lambda L: L["dom"])
+
+
+def rows_of(su, m):
+    cur = su.cursor()
+    cur.execute("SELECT ix, status FROM d.delivery WHERE message_id = %s "
+                "ORDER BY ix", (m["mid"],))
+    return [s for _, s in cur.fetchall()]
+
+
+def approved(w, x, rcpts=("b@x.example",), **over):
+    m = x.message(rcpts, **over)
+    assert submit(w.gw, m)["status"] == 202
+    assert w.approve(m)["state"] == 2
+    return m
+
+
+def attempt(w, L, ix=(1,)):
+    r = call1(w.wk, "attempt_1", mx="mx.example", tls="TLSv1.3",
+              ix=list(ix), **L)
+    assert r["status"] == 200, r
+    return r["n"]
+
+
+def dot(w, L, ix=(1,)):
+    return call1(w.wk, "dot_1", ix=list(ix), **L)
+
+
+def done(w, L, results, retry=60):
+    n = len(results)
+    return call1(w.wk, "done_1", ix=list(results),
+                 result=list(results.values()), reply_code=[250] * n,
+                 enhanced=["2.0.0"] * n, reply=["ok"] * n,
+                 retry_seconds=retry, mx_result="mx", **L)
+
+
+def test_the_plain_way(w, x, su):
+    m = approved(w, x, ["a@x.example", "b@x.example", "c@y.example"])
+    L1, L2 = claim(w, m)
+    f = call1(w.wk, "fetch_1", **L1)
+    assert (f["digest"], f["rcpts"], f["due_ix"], f["release_by"]) == (
+        m["dig"], m["rcpts"], "1,2", "o")
+    assert (f["relay_box"], f["tag"]) == (b"r" * 200, b"g" * 32)
+    b = call(w.wk, "fetch_body_1", from_seq=0, lim=9, **L1)
+    assert [r["data"] for r in b] == [m["body"]]
+    attempt(w, L1, (1, 2))
+    assert dot(w, L1, (1, 2))["go"] is True
+    r = done(w, L1, {1: DONE, 2: LATER})
+    assert (r["state"], r["more"]) == (7, True)
+    attempt(w, L2, (3,))
+    assert dot(w, L2, (3,))["go"]
+    r = done(w, L2, {3: DONE})
+    assert (r["state"], r["more"]) == (9, False)
+    assert rows_of(su, m) == [DONE, LATER, DONE]
+    su.cursor().execute("UPDATE d.send_q SET due_at = now() "
+                        "WHERE message_id = %s", (m["mid"],))
+    L, = claim(w, m)
+    assert call1(w.wk, "fetch_1", **L)["due_ix"] == "2"
+    attempt(w, L, (2,))
+    assert done(w, L, {2: FAILED})["state"] == 10
+    assert one(su, "SELECT count(*) FROM d.send_q WHERE message_id = %s",
+               m["mid"]) == 0
+    # Over is over: the lease reads nothing any more.
+    assert call1(w.wk, "fetch_1", **L)["status"] == 409
+    assert call(w.wk, "fetch_body_1", from_seq=0, lim=1, **L)[0][
+        "status"] == 409
+
+
+def test_only_a_lease_of_its_own(w, x, su):
+    m = approved(w, x)
+    L, = claim(w, m)
+    for bad in (dict(L, lease=uuid7()), dict(L, t=w.tenants[1]),
+                dict(L, dom="y.example"), dict(L, mid=uuid7()),
+                dict(L, lease=None)):
+        assert call1(w.wk, "fetch_1", **bad)["status"] == 409
+        assert call(w.wk, "fetch_body_1", from_seq=0, lim=1, **bad)[0][
+            "status"] == 409
+        assert call1(w.wk, "attempt_1", mx="m", tls="", ix=[1],
+                     **bad)["status"] == 409
+        r = dot(w, bad)
+        assert r["go"] is False and r["reason"] in ("lease", "state")
+        assert done(w, bad, {1: DONE})["status"] == 409
+        assert call1(w.wk, "integrity_1", why="x", **bad)["status"] == 409
+        assert call1(w.wk, "release_lease_1", retry_seconds=0,
+                     **bad)["status"] == 409
+    assert rows_of(su, m) == [PENDING] and state(su, m)[0] == 7
+    # Nobody else gets it meanwhile.
+    assert claim(w, m) == []
+    assert [r["lease"] for r in call(w.wk, "beat_1", leases=[
+        L["lease"], uuid7()], lease_seconds=60)] == [L["lease"]]
+    call1(w.wk, "release_lease_1", retry_seconds=0, **L)
+    assert len(claim(w, m)) == 1
+
+
+def test_results_need_their_dot(w, x, su):
+    m = approved(w, x, ["a@x.example", "b@x.example"])
+    L, = claim(w, m)
+    assert done(w, L, {1: FAILED})["status"] == 422
+    assert dot(w, L)["go"] is False
+    assert call1(w.wk, "attempt_1", mx="m", tls="", ix=[1, 9],
+                 **L)["status"] == 422
+    attempt(w, L, (1, 2))
+    for bad in ({1: DONE}, {1: UNCERTAIN}, {9: FAILED}, {1: 0}, {1: CANCELED}):
+        assert done(w, L, bad)["status"] == 422, bad
+    # The dot is for exactly what was attempted.
+    assert dot(w, L, (1, 2, 3))["go"] is False
+    assert rows_of(su, m) == [LATER, LATER]
+    attempt(w, L, (1, 2))
+    assert dot(w, L, (1, 2))["go"]
+    assert done(w, L, {1: DONE, 2: DONE})["state"] == 8
+
+
+def gate_case(w, x, m, L, before):
+    attempt(w, L)
+    before()
+    r = dot(w, L)
+    assert r["go"] is False, r
+    return r["reason"]
+
+
+@pytest.mark.parametrize("level", ["inbox", "tenant", "global"])
+def test_pause_between_approval_and_dot(w, x, su, level):
+    p = dict(s=w.root, reason="r", tenant=None if level == "global"
+             else x.tenant, inbox=x.inbox if level == "inbox" else None)
+    m = approved(w, x)
+    L, = claim(w, m)
+
+    def pause():
+        assert call1(w.rv, "pause_1", paused=True, **p)["status"] == 200
+    assert gate_case(w, x, m, L, pause) == "paused"
+    try:
+        assert rows_of(su, m) == [LATER] and state(su, m)[:2] == (9, 1)
+        assert one(su, "SELECT attempts FROM d.send_q WHERE message_id = %s",
+                   m["mid"]) == 0
+        su.cursor().execute("UPDATE d.send_q SET due_at = now() "
+                            "WHERE message_id = %s", (m["mid"],))
+        assert claim(w, m) == []
+    finally:
+        w.step_up(w.root)
+        assert call1(w.rv, "pause_1", paused=False, **p)["status"] == 200
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: DONE})["state"] == 8
+
+
+def test_suspension_at_the_dot(w, x, su):
+    m = approved(w, x)
+    L, = claim(w, m)
+    assert gate_case(w, x, m, L, lambda: call1(
+        w.rv, "suspend_1", s=w.root, tenant=x.tenant, inbox=x.inbox,
+        suspended=True, reason="r")) == "suspended"
+    assert state(su, m)[0] == 9
+    assert submit(w.gw, x.message())["code"] == "missing_permission"
+
+
+def test_not_after_at_the_dot(w, x, su):
+    m = approved(w, x)
+    # The clock cannot be moved: a message whose end comes soon.
+    end = int((time.time() + 1.2) * 1e6)
+    n = x.message(not_after=end)
+    submit(w.gw, n)
+    assert w.approve(n, expiry=end)["state"] == 2
+    L, = claim(w, n)
+    attempt(w, L)
+    while time.time() * 1e6 <= end:
+        os.sched_yield()
+    r = dot(w, L)
+    assert (r["go"], r["reason"]) == (False, "not_after")
+    assert state(su, n)[0] == 4 and rows_of(su, n) == [CANCELED]
+    assert state(su, m)[0] in (2, 7, 9)
+
+
+def test_tightening_takes_policy_mail_back(w, x, su):
+    """At the dot and in the queue; an operator's approval stays."""
+    e = w.mode(x, 4)
+    good = dict(tag(), tag_mode=4, tag_mode_epoch=e)
+    a, b = x.message(**good), x.message(**good)
+    for m in (a, b):
+        assert submit(w.gw, m)["state"] == 2
+    c = x.message()
+    assert submit(w.gw, c)["state"] == 1
+    assert w.approve(c)["state"] == 2
+    L, = claim(w, a)
+    su.cursor().execute("UPDATE d.send_q SET due_at = now() WHERE message_id"
+                        " IN (%s, %s)", (b["mid"], c["mid"]))
+    attempt(w, L)
+    assert call1(w.ctl, "tighten_1", uid=0, tenant=x.tenant, inbox=x.inbox,
+                 to_mode=2, reason="r")["status"] == 200
+    r = dot(w, L)
+    assert (r["go"], r["reason"]) == (False, "mode")
+    assert state(su, a)[:2] == (1, 2) and rows_of(su, a) == [PENDING]
+    call(w.wk, "sweep_1", lim=100)
+    assert state(su, b)[:2] == (1, 2)
+    assert state(su, c)[0] in (2, 9)
+    # Looser again does not bring them back; a person may.
+    w.mode(x, 4)
+    call(w.wk, "sweep_1", lim=100)
+    assert state(su, a)[0] == 1
+    assert w.approve(a, round=2)["state"] == 2
+    L, = claim(w, a)
+    f = call1(w.wk, "fetch_1", **L)
+    assert (f["round"], f["release_by"]) == (2, "o")
+
+
+def test_tightening_after_a_dot_keeps_what_left(w, x, su):
+    e = w.mode(x, 4)
+    m = x.message(["a@x.example", "b@y.example"], **dict(
+        tag(), tag_mode=4, tag_mode_epoch=e))
+    assert submit(w.gw, m)["state"] == 2
+    L1, L2 = claim(w, m)
+    attempt(w, L1, (1,))
+    assert dot(w, L1, (1,))["go"]
+    attempt(w, L2, (2,))
+    call1(w.ctl, "tighten_1", uid=0, tenant=x.tenant, inbox=x.inbox,
+          to_mode=2, reason="r")
+    assert dot(w, L2, (2,))["reason"] == "mode"
+    # The first may have been sent: not held again, a person looks.
+    assert rows_of(su, m) == [UNCERTAIN, CANCELED]
+    assert state(su, m)[:2] == (11, 1)
+    assert done(w, L1, {1: DONE})["status"] == 409
+
+
+def test_a_list_entry_at_the_dot(w, x, su):
+    m = approved(w, x, ["a@lst.example", "b@lst.example"])
+    L, = claim(w, m)
+    attempt(w, L, (1, 2))
+    assert call1(w.rv, "list_set_1", s=w.root, tenant=x.tenant, inbox=None,
+                 entry="B@lst.example", verdict="s", expires=None,
+                 reason="r")["status"] == 200
+    r = dot(w, L, (1, 2))
+    assert (r["go"], r["reason"]) == (False, "list")
+    assert rows_of(su, m) == [PENDING, LISTED]
+    assert call1(w.wk, "fetch_1", **L)["due_ix"] == "1"
+    attempt(w, L, (1,))
+    assert dot(w, L, (1,))["go"]
+    assert done(w, L, {1: DONE})["state"] == 10
+
+
+def test_undo_and_cancel_lose_against_a_lease(w, x, su):
+    m = approved(w, x)
+    L, = claim(w, m)
+    assert call1(w.rv, "undo_1", s=w.root, mid=m["mid"], for_version=1,
+                 for_round=1)["status"] == 409
+    assert call1(w.rv, "review_cancel_1", s=w.root, mid=m["mid"],
+                 note=None)["status"] == 409
+    assert call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a,
+                 mid=m["mid"])["status"] == 409
+    call1(w.wk, "release_lease_1", retry_seconds=60, **L)
+    # Waiting to try again: an operator may stop it, the agent not.
+    assert call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a,
+                 mid=m["mid"])["status"] == 409
+    assert call1(w.rv, "review_cancel_1", s=w.root, mid=m["mid"],
+                 note=None)["state"] == 5
+    assert rows_of(su, m) == [CANCELED]
+    n = approved(w, x)
+    assert call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a,
+                 mid=n["mid"])["state"] == 5
+    assert claim(w, n) == []
+
+
+def test_undo_while_another_claims(db, w, x, su):
+    """Both at once: one of them wins, nobody waits, nothing is sent twice."""
+    m = approved(w, x)
+    a = db.connect("l_worker", autocommit=False)
+    got = [q for q in call(a, "claim_due_1", worker="w2", lim=500,
+                           lease_seconds=60) if q["message_id"] == m["mid"]]
+    assert got
+    su.cursor().execute("SET statement_timeout = '3s'")
+    r = db.connect("l_review")
+    r.cursor().execute("SET statement_timeout = '3s'")
+    a.rollback()
+    b = db.connect("l_review", autocommit=False)
+    assert call1(b, "undo_1", s=w.root, mid=m["mid"], for_version=1,
+                 for_round=1)["state"] == 1
+    # The claim skips what the open undo holds.
+    c = db.connect("l_worker")
+    c.cursor().execute("SET statement_timeout = '3s'")
+    assert m["mid"] not in {q["message_id"] for q in call(
+        c, "claim_due_1", worker="w3", lim=500, lease_seconds=1)}
+    b.commit()
+    assert state(su, m)[:2] == (1, 2)
+    su.cursor().execute("RESET statement_timeout")
+    for s in (a, b, c, r):
+        s.close()
+
+
+def kill_lease(su, m):
+    su.cursor().execute("UPDATE d.send_q SET lease_until = now() "
+                        "- interval '1 s' WHERE message_id = %s "
+                        "AND lease IS NOT NULL", (m["mid"],))
+
+
+def test_a_worker_dies(w, x, su):
+    """Before the dot it is due again, after it nobody knows."""
+    m = approved(w, x)
+    L, = claim(w, m)
+    attempt(w, L)
+    kill_lease(su, m)
+    assert dot(w, L)["go"] is False
+    assert call(w.wk, "beat_1", leases=[L["lease"]], lease_seconds=60) == []
+    call(w.wk, "sweep_1", lim=500)
+    assert rows_of(su, m) == [PENDING] and state(su, m)[0] == 9
+    su.cursor().execute("UPDATE d.send_q SET due_at = now() "
+                        "WHERE message_id = %s", (m["mid"],))
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    kill_lease(su, m)
+    assert done(w, L, {1: DONE})["status"] == 409
+    call(w.wk, "sweep_1", lim=500)
+    assert rows_of(su, m) == [UNCERTAIN] and state(su, m)[0] == 11
+    su.cursor().execute("UPDATE d.send_q SET due_at = now()")
+    assert claim(w, m) == []
+    # A person says what happened; sending again is his word too.
+    r = call1(w.rv, "uncertain_1", s=w.root, mid=m["mid"], ix=[1],
+              outcome="retry", note="asked them")
+    assert r["state"] == 9
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: UNCERTAIN})["state"] == 11
+    assert call1(w.rv, "uncertain_1", s=w.root, mid=m["mid"], ix=[1],
+                 outcome="sent", note=None)["state"] == 8
+
+
+def test_retry_once_may_duplicate(w, x, su):
+    su.cursor().execute("UPDATE d.inbox SET may_duplicate = true "
+                        "WHERE inbox_id = %s", (x.inbox,))
+    m = approved(w, x)
+    for want in (LATER, UNCERTAIN):
+        su.cursor().execute("UPDATE d.send_q SET due_at = now() "
+                            "WHERE message_id = %s", (m["mid"],))
+        L, = claim(w, m)
+        attempt(w, L)
+        assert dot(w, L)["go"]
+        assert done(w, L, {1: UNCERTAIN})["status"] == 200
+        assert rows_of(su, m) == [want]
+
+
+def test_giving_up(w, x, su):
+    m = approved(w, x)
+    su.cursor().execute("UPDATE d.send_q SET give_up_at = now() "
+                        "+ interval '30 s' WHERE message_id = %s",
+                        (m["mid"],))
+    L, = claim(w, m)
+    attempt(w, L)
+    r = done(w, L, {1: LATER}, retry=60)
+    assert (r["state"], r["more"]) == (10, False)
+    assert rows_of(su, m) == [FAILED]
+
+
+def test_integrity_failure_can_only_be_rejected(w, x, su):
+    m = approved(w, x)
+    L, = claim(w, m)
+    assert call1(w.wk, "integrity_1", why="digest", **L)["status"] == 200
+    assert state(su, m) == (1, 2, "digest")
+    assert w.approve(m, round=2)["code"] == "state_conflict"
+    r = call1(w.rv, "review_get_1", s=w.root, mid=m["mid"], why=None)
+    assert r["integrity"] == "digest" and not r["may_decide"]
+    box = [r for r in call(w.rv, "review_inboxes_1", s=w.root,
+                           tenant=x.tenant) if r["inbox_id"] == x.inbox]
+    assert box[0]["alarm"].startswith("integrity")
+    assert w.reject(m, round=2)["state"] == 3
+
+
+def test_expiry_and_age(w, x, su):
+    a, b = x.message(), None
+    submit(w.gw, a)
+    su.cursor().execute("UPDATE d.state SET hold_until = now() "
+                        "WHERE message_id = %s", (a["mid"],))
+    b = approved(w, x)
+    su.cursor().execute("UPDATE d.send_q SET stale_at = now() "
+                        "WHERE message_id = %s", (b["mid"],))
+    c = x.message(not_after=int((time.time() + 3600) * 1e6))
+    submit(w.gw, c)
+    r = call1(w.gw, "my_get_1", t=x.tenant, k=x.send_key, a=x.send_a,
+              mid=c["mid"])
+    assert abs(r["hold_until"].timestamp() * 1e6 - c["not_after"]) < 1000
+    call(w.wk, "sweep_1", lim=500)
+    assert state(su, a)[0] == 4
+    assert state(su, b)[:2] == (1, 2)
+    assert state(su, c)[0] == 1
+    assert w.approve(a)["code"] == "state_conflict"
+
+
+def test_one_poisoned_row_stops_nobody(db, w, x, su):
+    """A row that another transaction holds is skipped by claim and sweep."""
+    a, b = approved(w, x), approved(w, x)
+    lock = db.connect("postgres", autocommit=False)
+    lock.cursor().execute("SELECT 1 FROM d.state WHERE message_id = %s "
+                          "FOR UPDATE", (a["mid"],))
+    c = db.connect("l_worker")
+    c.cursor().execute("SET statement_timeout = '3s'")
+    got = {q["message_id"] for q in call(c, "claim_due_1", worker="w",
+                                         lim=500, lease_seconds=60)}
+    assert b["mid"] in got and a["mid"] not in got
+    call(c, "sweep_1", lim=100)
+    lock.rollback()
+    got = {q["message_id"] for q in call(c, "claim_due_1", worker="w",
+                                         lim=500, lease_seconds=60)}
+    assert a["mid"] in got
+    for s in (c, lock):
+        s.close()
+
+
+def test_no_tenant_waits_behind_anothers_flood(w, su):
+    """Fair stamps: a big flood lets another tenant's later mail go first."""
+    claim(w, {"mid": None})
+    a, b = w.inboxes[0], w.inboxes[2]
+    flood = [approved(w, a, size=52428800) for _ in range(8)]
+    late = approved(w, b)
+    got = {q["message_id"] for q in call(w.wk, "claim_due_1", worker="w",
+                                         lim=3, lease_seconds=60)}
+    assert late["mid"] in got
+    assert got < {m["mid"] for m in flood + [late]}

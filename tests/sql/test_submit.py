@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: ISC
+"""Submission: own outcome per row, repeats, counters, uploads, threads."""
+import os
+import time
+
+import psycopg2
+import pytest
+
+from pgcluster import call, call1, sha256, submit, submit_batch, uuid7
+from test_gate import one, state, tag
+
+
+def test_one_bad_row_never_fails_its_neighbours(w, x, su):
+    y = w.inboxes[2]
+    gone = uuid7(time.time() - 4000)
+    cases = [
+        (x.message(), 202, None),
+        (y.message(), 202, None),
+        (x.message(dig=sha256(b"x")), 412, "digest_mismatch"),
+        (dict(x.message(), a=os.urandom(32)), 401, "unknown_api_key"),
+        (dict(x.message(), k=10**9), 401, "unknown_api_key"),
+        (dict(x.message(), t=None), 401, "unknown_api_key"),
+        (dict(x.message(), a=b"h" * 24), 503, "store_unavailable"),
+        (x.message(mid=gone), 422, "validation_error"),
+        (dict(x.message(), mid=None), 422, "validation_error"),
+        (x.message(body_tag=b"short"), 422, "validation_error"),
+        (x.message(chunks=2), 422, "validation_error"),
+        (dict(x.message(), chunks=0), 422, "validation_error"),
+        (dict(x.message(), body=None), 422, "validation_error"),
+        (x.message(body=b""), 422, "validation_error"),
+        (x.message(door="z"), 422, "validation_error"),
+        (x.message(risk=101), 422, "validation_error"),
+        (x.message(request=b"short"), 422, "validation_error"),
+        (x.message(idem=b"short"), 422, "validation_error"),
+        (x.message(tenant_box=None), 422, "validation_error"),
+        (dict(x.message(), send_at=5), 422, "validation_error"),
+        (x.message(not_after=1), 422, "validation_error"),
+        (x.message(kinds="tt"), 422, "invalid_address"),
+        (x.message(kinds="z"), 422, "invalid_address"),
+        (x.message(rcpts=["nobody"]), 422, "invalid_address"),
+        (dict(x.message(), rcpts=""), 422, "invalid_address"),
+        (dict(x.message(["a@x.example", "b@x.example"]),
+              rcpts="b@x.example\na@x.example"), 422, "invalid_address"),
+        (dict(x.message(["a@x.example", "b@x.example"]),
+              rcpts="a@x.example\na@x.example"), 422, "invalid_address"),
+        (x.message(["a@x.example\r"]), 422, "invalid_address"),
+        (x.message(["r%d@x.example" % i for i in range(101)]), 422,
+         "too_many_recipients"),
+        (x.message(size=52428801), 413, "payload_too_large"),
+        (x.message(context="c" * 9000), 422, "validation_error"),
+        (dict(x.message(), attachments=-1), 422, "validation_error"),
+        (x.message(key=(x.full_key, x.full_a)), 202, None),
+        (x.message(), 202, None),
+    ]
+    got = submit_batch(w.gw, [c[0] for c in cases])
+    assert [r["ord"] for r in got] == list(range(1, len(cases) + 1))
+    for r, (m, status, code) in zip(got, cases):
+        assert (r["status"], r["code"]) == (status, code), (r, m)
+    for m, status, _ in cases:
+        if m["mid"]:
+            assert (state(su, m) is not None) == (status == 202)
+    # One at a time they end the same.
+    for m, status, code in cases:
+        if status not in (202, 200):
+            r = submit(w.gw, m)
+            assert (r["status"], r["code"]) == (status, code)
+
+
+def test_an_empty_batch(w):
+    assert submit_batch(w.gw, []) == []
+
+
+def test_a_repeated_id_is_answered_not_stored_twice(w, x, su):
+    m = x.message()
+    assert submit(w.gw, m)["status"] == 202
+    r = submit(w.gw, m)
+    assert (r["status"], r["replay"], r["message_id"]) == (200, True,
+                                                           m["mid"])
+    r = submit(w.gw, x.message(mid=m["mid"], rcpts=["e@e.example"]))
+    assert (r["status"], r["code"]) == (409, "state_conflict")
+    n = x.message()
+    got = submit_batch(w.gw, [n, n, n])
+    assert [r["status"] for r in got] == [202, 200, 200]
+    assert one(su, "SELECT count(*) FROM d.message WHERE message_id = %s",
+               n["mid"]) == 1
+
+
+def test_idempotency(w, x, su):
+    key = os.urandom(32)
+    m = x.message(idem=key)
+    assert submit(w.gw, m)["status"] == 202
+    again = x.message(idem=key, request=m["request"])
+    r = submit(w.gw, again)
+    assert (r["status"], r["message_id"], r["replay"], r["state"]) == (
+        200, m["mid"], True, 1)
+    assert r["digest"] == m["dig"]
+    r = submit(w.gw, x.message(idem=key))
+    assert (r["status"], r["code"]) == (409, "idempotency_conflict")
+    # The answer tells the present state.
+    w.reject(m)
+    assert submit(w.gw, again)["state"] == 3
+    # Another key is another lineage; another inbox another world.
+    assert submit(w.gw, x.message(idem=key, request=m["request"], key=(
+        x.full_key, x.full_a)))["status"] == 202
+    y = w.inboxes[1]
+    assert submit(w.gw, y.message(idem=key, request=m["request"]))[
+        "status"] == 202
+    # Twice in one call: the second meets the first.
+    key = os.urandom(32)
+    a = x.message(idem=key)
+    b = x.message(idem=key, request=a["request"])
+    c = x.message(idem=key)
+    got = submit_batch(w.gw, [a, b, c, x.message()])
+    assert [r["status"] for r in got] == [202, 200, 409, 202]
+    assert got[1]["message_id"] == a["mid"]
+    # A failed one does not take the key.
+    key = os.urandom(32)
+    assert submit(w.gw, x.message(idem=key, dig=sha256(b"x")))[
+        "status"] == 412
+    assert submit(w.gw, x.message(idem=key))["status"] == 202
+
+
+def test_an_old_smtp_key_is_overwritten(w, x, su):
+    key = os.urandom(32)
+    m = x.message(idem=key, door="s")
+    submit(w.gw, m)
+    su.cursor().execute("UPDATE d.idem SET created_at = now() - interval "
+                        "'25 hours' WHERE key_sha256 = %s", (key,))
+    n = x.message(idem=key, door="s", request=m["request"])
+    assert submit(w.gw, n)["status"] == 202
+    r = submit(w.gw, x.message(idem=key, door="s", request=m["request"]))
+    assert (r["status"], r["message_id"]) == (200, n["mid"])
+
+
+def test_without_a_key_the_same_request_waits_once(w, x):
+    m = x.message()
+    submit(w.gw, m)
+    same = lambda **o: x.message(request=m["request"], **o)  # noqa: E731
+    r = submit(w.gw, same())
+    assert (r["status"], r["already_held"], r["message_id"]) == (
+        200, True, m["mid"])
+    n = same(duplicate=True)
+    assert submit(w.gw, n)["status"] == 202
+    w.reject(m)
+    w.reject(n)
+    assert submit(w.gw, same())["status"] == 202
+
+
+def test_two_committers_race_for_one_key(db, w, x):
+    """The second waits for the first and then tells what it stored."""
+    key = os.urandom(32)
+    m = x.message(idem=key)
+    n = x.message(idem=key, request=m["request"])
+    a = db.connect("l_gateway", autocommit=False)
+    assert submit(a, m)["status"] == 202
+    import threading
+    got = []
+    b = db.connect("l_gateway")
+    t = threading.Thread(target=lambda: got.append(submit(b, n)))
+    t.start()
+    a.commit()
+    t.join(10)
+    assert (got[0]["status"], got[0]["message_id"]) == (200, m["mid"])
+    a.close()
+    b.close()
+
+
+def test_limits_are_rows(w, x, su):
+    def limits(**kw):
+        a = dict(plan=None, hour=None, day=None, month=None, held=None,
+                 bytes=None)
+        a.update(kw)
+        r = call1(w.ctl, "limits_set_1", s=w.root, uid=0, tenant=x.tenant,
+                  inbox=x.inbox, **a)
+        assert r["status"] == 200
+        return r["limits_version"]
+
+    assert limits(day=5) > 1
+    got = submit_batch(w.gw, [x.message() for _ in range(8)])
+    assert [r["status"] for r in got] == [202] * 5 + [429] * 3
+    assert got[5]["code"] == "rate_limited" and 0 < got[5]["wait"] <= 86400
+    # Cancelling gives nothing back.
+    assert call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a,
+                 mid=got[0]["message_id"])["status"] == 200
+    assert submit(w.gw, x.message())["status"] == 429
+    me = call1(w.gw, "auth_1", t=x.tenant, k=x.send_key, a=x.send_a,
+               handle=None)
+    assert (me["used_day"], me["held"]) == (5, 4)
+    # A refused row took nothing; a rolled back one neither.
+    limits(day=7)
+    assert submit(w.gw, x.message(dig=sha256(b"x")))["status"] == 412
+    w.gw.autocommit = False
+    assert submit(w.gw, x.message())["status"] == 202
+    w.gw.rollback()
+    w.gw.autocommit = True
+    assert [submit(w.gw, x.message())["status"] for _ in range(3)] == [
+        202, 202, 429]
+    limits(day=1000, held=8)
+    got = submit_batch(w.gw, [x.message() for _ in range(4)])
+    assert [r["code"] for r in got] == [None, None, "held_limit",
+                                        "held_limit"]
+    # The month.
+    limits(held=1000, month=10)
+    got = submit_batch(w.gw, [x.message() for _ in range(3)])
+    assert [r["status"] for r in got] == [202, 429, 429]
+    # Bytes that wait.
+    limits(month=1000, bytes=1000)
+    held = one(su, "SELECT held_bytes FROM d.quota WHERE inbox_id = %s",
+               x.inbox)
+    assert submit(w.gw, x.message(body=b"b" * (1001 - held)))[
+        "code"] == "held_limit"
+    assert submit(w.gw, x.message(body=b"b" * (1000 - held)))[
+        "status"] == 202
+
+
+def test_held_counts_follow_every_way_out(w, x, su):
+    ms = [x.message() for _ in range(6)]
+    submit_batch(w.gw, ms)
+
+    def held():
+        return one(su, "SELECT held FROM d.quota WHERE inbox_id = %s",
+                   x.inbox)
+    assert held() == 6
+    w.reject(ms[0])
+    w.approve(ms[1], undo=60)
+    call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a,
+          mid=ms[2]["mid"])
+    assert held() == 3
+    call1(w.rv, "undo_1", s=w.root, mid=ms[1]["mid"], for_version=1,
+          for_round=1)
+    assert held() == 4
+    su.cursor().execute("UPDATE d.state SET hold_until = now() "
+                        "WHERE message_id = %s", (ms[3]["mid"],))
+    call(w.wk, "sweep_1", lim=100)
+    assert held() == 3
+    assert one(su, "SELECT held_bytes FROM d.quota WHERE inbox_id = %s",
+               x.inbox) == 18
+
+
+def put(w, x, mid, seq, data, key=None):
+    k, a = key or (x.send_key, x.send_a)
+    return call1(w.gw, "put_chunk_1", t=x.tenant, k=k, a=a, mid=mid, seq=seq,
+                 data=data)
+
+
+def test_uploads(w, x, su):
+    mid = uuid7()
+    parts = [os.urandom(262228), os.urandom(262228), os.urandom(7)]
+    for i, p in enumerate(parts):
+        assert put(w, x, mid, i, p)["status"] == 200
+    assert put(w, x, mid, 1, parts[1])["status"] == 200
+    assert put(w, x, mid, 1, b"other")["code"] == "state_conflict"
+    assert put(w, x, mid, 3, b"x" * 262229)["status"] == 422
+    assert put(w, x, mid, 4096, b"x")["status"] == 422
+    assert put(w, x, mid, 0, b"")["status"] == 422
+    # Another key of the same inbox cannot add to it, or finish less of it.
+    assert put(w, x, mid, 3, b"x", (x.full_key, x.full_a))["status"] == 404
+    short = x.message(mid=mid, body=b"z" * 9, chunks=2)
+    assert submit(w.gw, dict(short, body=None))["status"] == 422
+    m = dict(x.message(mid=mid, body=b"z" * 9, chunks=3), body=None)
+    assert submit(w.gw, m)["status"] == 202
+    assert put(w, x, mid, 3, b"late")["code"] == "state_conflict"
+    got = call(w.gw, "my_body_1", t=x.tenant, k=x.full_key, a=x.full_a,
+               mid=mid, from_seq=0, lim=16)
+    assert [r["data"] for r in got] == parts
+    assert one(su, "SELECT count(*) FROM d.upload WHERE message_id = %s",
+               mid) == 0
+
+
+def test_uploads_have_a_time_and_a_size(w, x, su):
+    assert put(w, x, uuid7(time.time() - 700), 0, b"x")["status"] == 422
+    mid = uuid7(time.time() - 590)
+    assert put(w, x, mid, 0, b"x")["status"] == 200
+    old = uuid7(time.time() - 25 * 3600)
+    assert put(w, x, old, 0, b"x")["status"] == 422
+    call1(w.ctl, "limits_set_1", s=w.root, uid=0, tenant=x.tenant,
+          inbox=x.inbox, plan=None, hour=None, day=None, month=None,
+          held=None, bytes=100)
+    assert put(w, x, mid, 1, b"x" * 99)["status"] == 200
+    assert put(w, x, mid, 2, b"x")["code"] == "held_limit"
+    assert put(w, x, uuid7(), 0, b"x")["code"] == "held_limit"
+    # What never became a message is swept.
+    cur = su.cursor()
+    stale = uuid7(time.time() - 26 * 3600)
+    cur.execute("INSERT INTO d.upload VALUES (%s, %s, %s, %s, 1, 5)",
+                (stale, x.tenant, x.inbox, x.send_key))
+    cur.execute("INSERT INTO d.body VALUES (%s, %s, %s, 1, 0, 'abcde')",
+                (stale, x.tenant, x.inbox))
+    r = {q["what"]: q["n"] for q in call(
+        w.ctl, "maintain_1", uid=0, weeks_ahead=4, body_days=30,
+        meta_days=400)}
+    assert r["uploads removed"] == 1
+    assert one(su, "SELECT count(*) FROM d.body WHERE message_id = %s",
+               stale) == 0
+    assert one(su, "SELECT count(*) FROM d.upload WHERE message_id = %s",
+               mid) == 1
+
+
+def test_threads_stay_in_the_inbox(w, x):
+    r = "<first.%d@x>" % x.inbox
+    a = x.message(rfc_id=r)
+    ta = submit(w.gw, a)["thread_id"]
+    assert ta == a["mid"]
+    assert submit(w.gw, x.message(in_reply_to=r))["thread_id"] == ta
+    assert submit(w.gw, x.message(refs="<no@x>\n" + r))["thread_id"] == ta
+    y = w.inboxes[0].message(in_reply_to=r)
+    assert submit(w.gw, y)["thread_id"] == y["mid"]
+
+
+def test_lists_of_the_agent(w, x):
+    who = dict(t=x.tenant, k=x.send_key, a=x.send_a)
+    ms = [x.message(labels="l%d\nall" % (i % 2)) for i in range(7)]
+    for m in ms:
+        submit(w.gw, m)
+    w.reject(ms[3])
+
+    def page(**o):
+        a = dict(after=None, lim=100, states=None, since=None, until=None,
+                 label=None)
+        a.update(o)
+        return [r["message_id"] for r in call(w.gw, "my_list_1", **who, **a)]
+    newest = [m["mid"] for m in reversed(ms)]
+    assert page() == newest
+    assert page(lim=3) + page(after=newest[2], lim=100) == newest
+    assert page(states="3") == [ms[3]["mid"]]
+    assert page(states="1,3", label="l1") == [ms[i]["mid"]
+                                              for i in (5, 3, 1)]
+    assert page(label="all") == newest and page(label="al") == []
+
+
+def test_durability_is_not_the_clients_option(w, x):
+    """The function sets it for its transaction, whatever the session says."""
+    cur = w.gw.cursor()
+    cur.execute("SET synchronous_commit = off")
+    w.gw.autocommit = False
+    assert submit(w.gw, x.message())["status"] == 202
+    cur.execute("SHOW synchronous_commit")
+    assert cur.fetchone()[0] == "on"
+    w.gw.rollback()
+    w.gw.autocommit = True
+    cur.execute("RESET synchronous_commit")
+
+
+def test_sorted_batches_do_not_deadlock(db, w):
+    """Four committers over the same inboxes, 40 batches each."""
+    import threading
+    errors = []
+
+    def run(n):
+        c = db.connect("l_gateway")
+        for _ in range(40):
+            batch = sorted((w.inboxes[i % 4] for i in range(12)),
+                           key=lambda q: (q.tenant, q.inbox))
+            try:
+                got = submit_batch(c, [q.message() for q in batch])
+                assert {r["status"] for r in got} == {202}
+            except (psycopg2.Error, AssertionError) as e:
+                errors.append(e)
+        c.close()
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+
+
+def test_monitored_mail_of_a_batch(w, x, su):
+    e = w.mode(x, 3)
+    good = dict(tag(), tag_mode=3, tag_mode_epoch=e)
+    got = submit_batch(w.gw, [x.message(**good), x.message(),
+                              x.message(["a@x.example", "b@y.example"],
+                                        **good)])
+    assert [(r["status"], r["state"], r["reasons"]) for r in got] == [
+        (202, 2, ""), (202, 1, "mode"), (202, 2, "")]
+    assert one(su, "SELECT count(*) FROM d.send_q WHERE message_id = %s",
+               got[2]["message_id"]) == 2
+    assert one(su, "SELECT held FROM d.quota WHERE inbox_id = %s",
+               x.inbox) == 1
+
+
+@pytest.mark.parametrize("what", ["tenant", "domain"])
+def test_a_tenant_or_domain_out_of_service(w, su, what):
+    y = w.inboxes[3]
+    cur = su.cursor()
+    if what == "domain":
+        cur.execute("UPDATE d.domain SET removed_at = now() "
+                    "WHERE domain = 't1.example'")
+        assert submit(w.gw, y.message())["code"] == "domain_not_verified"
+        cur.execute("UPDATE d.domain SET removed_at = NULL")
+    else:
+        assert call1(w.ctl, "tenant_set_1", s=w.root, uid=0, tenant=y.tenant,
+                     need_approvals=None, hold_seconds=None,
+                     disabled=True)["status"] == 200
+        assert submit(w.gw, y.message())["status"] == 401
+        w.step_up(w.root)
+        assert call1(w.ctl, "tenant_set_1", s=w.root, uid=0, tenant=y.tenant,
+                     need_approvals=None, hold_seconds=None,
+                     disabled=False)["status"] == 200
+    assert submit(w.gw, y.message())["status"] == 202
