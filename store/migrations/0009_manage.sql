@@ -1047,7 +1047,9 @@ BEGIN
 	    FROM d.audit a WHERE (a.gen, a.xid, a.n) > (coalesce(b.gen, 0),
 	    coalesce(b.xid, '0'::xid8), coalesce(b.n, 0))
 	    AND (a.gen, a.xid, a.n) <= (seal_put_1.gen,
-	    seal_put_1.xid::text::xid8, seal_put_1.n)) THEN
+	    seal_put_1.xid::text::xid8, seal_put_1.n))
+	    OR NOT EXISTS (SELECT 1 FROM d.audit a WHERE a.gen = seal_put_1.gen
+	    AND a.xid = seal_put_1.xid::text::xid8 AND a.n = seal_put_1.n) THEN
 		RETURN QUERY SELECT 409, 'state_conflict';
 		RETURN;
 	END IF;
