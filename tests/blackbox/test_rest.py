@@ -1,0 +1,805 @@
+# SPDX-License-Identifier: ISC
+"""The agents' REST interface, end to end: posternd, PostgreSQL, Redis."""
+
+import base64
+import concurrent.futures
+import email
+import email.policy
+import http.client
+import json
+import os
+import re
+import ssl
+
+import pytest
+
+from tests.lib import postern
+
+TOP = postern.TOP
+
+
+class Client:
+    """One key; a connection for each call, so that nothing carries over."""
+
+    def __init__(self, deployment, key=None):
+        self.port = deployment.api_port
+        self.context = ssl.create_default_context(cafile=deployment.ca_file)
+        self.key = key
+
+    def call(self, method, path, body=None, headers=None, key=None,
+             timeout=30):
+        """(status, headers, document or bytes)"""
+        c = http.client.HTTPSConnection(
+            "127.0.0.1", self.port, context=self.context, timeout=timeout)
+        h = {"Host": "127.0.0.1"}
+        if key or self.key:
+            h["Authorization"] = "Bearer " + (key or self.key)
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body).encode()
+            h["Content-Type"] = "application/json"
+        h.update(headers or {})
+        try:
+            c.request(method, path, body, h)
+            r = c.getresponse()
+            data = r.read()
+            got = {k.lower(): v for k, v in r.getheaders()}
+            if got.get("content-type") == "application/json" and data:
+                data = json.loads(data)
+            return r.status, got, data
+        finally:
+            c.close()
+
+    def get(self, path, **kw):
+        return self.call("GET", path, **kw)
+
+    def send(self, doc=None, headers=None, **fields):
+        doc = doc if doc is not None else dict(MAIL, **fields)
+        return self.call("POST", "/v1/messages/send", doc, headers)
+
+    def send_raw(self, data, to=("ada@example.org",), headers=None, **env):
+        h = {"Content-Type": "message/rfc822",
+             "X-Postern-Envelope": json.dumps(dict({"to": list(to)}, **env))}
+        h.update(headers or {})
+        return self.call("POST", "/v1/messages/send", data, h)
+
+
+MAIL = {"to": ["ada@example.org"], "subject": "Hello", "text": "Good day."}
+ERROR_FIELDS = {"name", "code", "message", "fix", "field", "request_id",
+                "retry"}
+
+
+def refusal(answer):
+    status, headers, doc = answer
+    assert isinstance(doc, dict), answer
+    assert ERROR_FIELDS <= set(doc), doc
+    assert doc["request_id"] == headers["x-request-id"]
+    assert doc["fix"] and doc["message"]
+    return status, doc["code"]
+
+
+def stored(answer):
+    status, headers, doc = answer
+    assert status == 202, answer
+    assert re.fullmatch("msg_[0-9a-hjkmnp-tv-z]{26}", doc["message_id"])
+    assert re.fullmatch("thr_[0-9a-hjkmnp-tv-z]{26}", doc["thread_id"])
+    assert re.fullmatch("sha256:[0-9a-f]{64}", doc["digest"])
+    return doc
+
+
+@pytest.fixture(scope="module")
+def gate():
+    with postern.Deployment() as d:
+        d.add_tenant("acme", "acme.example")
+        d.add_tenant("rival", "rival.example")
+        d.boxes = [d.add_inbox("bot@acme.example", "acme"),
+                   d.add_inbox("two@acme.example", "acme"),
+                   d.add_inbox("bot@rival.example", "rival"),
+                   d.add_inbox("two@rival.example", "rival")]
+        # the tests of one module send more than a day's worth
+        d.sql("UPDATE d.plan SET lim_hour = 100000, lim_day = 100000, "
+              "lim_month = 1000000, lim_held = 100000")
+        d.start("posternd")
+        yield d
+
+
+@pytest.fixture
+def bot(gate):
+    return Client(gate, gate.boxes[0].key)
+
+
+@pytest.fixture
+def nobody(gate):
+    return Client(gate)
+
+
+def test_guide_and_document_need_no_key(nobody):
+    status, headers, text = nobody.get("/v1/guide")
+    assert status == 200 and headers["content-type"].startswith("text/plain")
+    assert b"POST /v1/messages/send" in text
+    status, headers, doc = nobody.get("/openapi.json")
+    with open(os.path.join(TOP, "api", "openapi.json"), encoding="utf-8") as f:
+        assert doc == json.load(f)
+
+
+def test_every_reply_forbids_what_no_api_needs(bot):
+    for path in ("/v1/guide", "/v1/auth/me", "/none"):
+        headers = bot.get(path)[1]
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "set-cookie" not in headers
+        assert "access-control-allow-origin" not in headers
+
+
+def test_claim_once(gate, nobody):
+    box = gate.add_inbox("fresh@acme.example", "acme", claim=False)
+    status, _, doc = nobody.call("POST", "/v1/claim",
+                                 {"code": box.claim_text})
+    assert status == 201
+    assert doc["inbox_id"] == "fresh@acme.example"
+    assert doc["key"].startswith("pst_live_")
+    assert doc["smtp_key"].startswith("pst_live_")
+    for key, scope in ((doc["key"], "full"), (doc["smtp_key"], "send")):
+        me = nobody.get("/v1/auth/me", key=key)[2]
+        assert me["inbox_id"] == "fresh@acme.example"
+        assert me["key"]["scope"] == scope
+    again = nobody.call("POST", "/v1/claim", {"code": box.claim_text})
+    assert refusal(again) == (410, "claim_invalid")
+    # what it sent is readable with the key that was handed out
+    agent = Client(gate, doc["key"])
+    sent = stored(agent.send())
+    raw = agent.get("/v1/messages/%s/raw" % sent["message_id"])
+    assert raw[0] == 200 and b"Good day." in raw[2]
+
+
+@pytest.mark.parametrize("body,want", [
+    ({}, (422, "validation_error")),
+    ({"code": ""}, (422, "validation_error")),
+    ({"code": 1}, (422, "validation_error")),
+    ({"code": "x" * 65}, (422, "validation_error")),
+    ({"code": "claim_x", "more": 1}, (422, "validation_error")),
+    ({"code": "claim_00000000000000000000000000"}, (410, "claim_invalid")),
+    ({"code": "' OR 1=1 --"}, (410, "claim_invalid")),
+    ([], (400, "malformed_json")),
+])
+def test_claim_refused(nobody, body, want):
+    assert refusal(nobody.call("POST", "/v1/claim", body)) == want
+
+
+def test_me(gate, bot):
+    status, _, me = bot.get("/v1/auth/me")
+    assert status == 200
+    assert me["inbox_id"] == "bot@acme.example"
+    assert me["tenant"] == "acme"
+    assert me["oversight_mode"] == "gated_send"
+    assert me["mode_in_words"] == "Every outgoing mail waits for a person."
+    assert me["principal"] == "inbox_key"
+    assert me["key"]["scope"] == "full"
+    assert "send" in me["permissions"] and "raw" in me["permissions"]
+    assert me["limits"]["size"] > 0 and me["limits"]["recipients"] > 0
+    assert me["epoch"] >= 1 and me["reset_at"] is None
+    text = json.dumps(me)
+    assert gate.boxes[0].key not in text and "pst_" not in text
+
+
+def flip(key, at):
+    c = "0" if key[at] != "0" else "1"
+    return key[:at] + c + key[at + 1:]
+
+
+def test_keys_that_do_not_work(gate, nobody):
+    key = gate.boxes[0].key
+    assert refusal(nobody.get("/v1/auth/me")) == (401, "missing_authorization")
+    for value in ("Basic Ym90OnB3", "Bearer", "Bearer ", key):
+        got = nobody.get("/v1/auth/me", headers={"Authorization": value})
+        assert refusal(got) == (401, "missing_authorization")
+        assert got[1]["www-authenticate"].startswith("Bearer")
+    bad = ["x", key[:-1], key + "0", key.upper(), flip(key, -1),
+           flip(key, -10), flip(key, 20), key.replace("live", "test"),
+           key.replace("live", "op"), "pst_live_1_1_" + "0" * 59,
+           "pst_live_0_0_" + "0" * 59, key + " x"]
+    for other in bad:
+        got = nobody.get("/v1/auth/me", key=other)
+        assert refusal(got) == (401, "unknown_api_key"), other
+
+
+def test_revoked_key_ends_at_once(gate, nobody):
+    box = gate.add_inbox("leaver@acme.example", "acme")
+    assert nobody.get("/v1/auth/me", key=box.smtp_key)[0] == 200
+    agent = Client(gate, box.key)
+    path = "/v1/inboxes/me/api-keys"
+    keys = agent.get(path)[2]["keys"]
+    assert {k["scope"] for k in keys} == {"full", "send"}
+    assert "pst_" not in json.dumps(keys)
+    got = agent.call("DELETE", "%s/%d" % (path, box.send_key_id))
+    assert got[0] == 200
+    for _ in range(3):
+        assert refusal(nobody.get("/v1/auth/me", key=box.smtp_key)) == (
+            401, "unknown_api_key")
+    assert refusal(Client(gate, box.smtp_key).send()) == (
+        401, "unknown_api_key")
+
+
+def test_send_is_held_and_readable(gate, bot):
+    doc = stored(bot.send(
+        to=["Ada <ada@example.org>", "Bob@Example.ORG"], cc="eve@example.net",
+        bcc=["hidden@example.com"], subject="Grüße ✓", text="Zeile\nzwei ✓",
+        html="<p>x</p>", headers={"X-Run": "7"}, labels=["a", "b"],
+        reply_to="bot@acme.example",
+        attachments=[{"filename": "fü.txt", "content_type": "text/plain",
+                      "content": base64.b64encode(b"data").decode()}],
+        context={"purpose": "greeting"}))
+    assert doc["status"] == "held" and doc["version"] == 1
+    assert doc["hold"]["reasons"] == ["mode"]
+    assert doc["hold"]["expires_at"].endswith("Z")
+    path = "/v1/messages/" + doc["message_id"]
+
+    status, headers, raw = bot.get(path + "/raw")
+    assert status == 200 and headers["content-type"] == "message/rfc822"
+    assert headers["x-postern-digest"] == doc["digest"]
+    assert int(headers["content-length"]) == len(raw)
+    assert b"hidden@example.com" not in raw and b"\nBcc" not in raw
+    assert re.search(rb"(?<!\r)\n", raw) is None
+    mail = email.message_from_bytes(raw, policy=email.policy.default)
+    assert mail["Subject"] == "Grüße ✓"
+    assert mail["X-Run"] == "7"
+    assert "bot@acme.example" in mail["From"]
+    assert mail["Received"].startswith("by ") and "127.0.0.1" not in \
+        mail["Received"]
+    assert mail.get_body(("plain",)).get_content().rstrip() \
+        == "Zeile\nzwei ✓"
+    [part] = mail.iter_attachments()
+    assert part.get_filename() == "fü.txt" and part.get_content() in (
+        "data", b"data")
+
+    message = bot.get(path)[2]
+    assert message["message_id"] == doc["message_id"]
+    assert message["digest"] == doc["digest"]
+    assert message["status"] == "held" and message["direction"] == "sent"
+    assert message["subject"] == "Grüße ✓"
+    assert message["to"] == ["Bob@Example.ORG", "ada@example.org"]
+    assert message["cc"] == ["eve@example.net"]
+    assert message["bcc"] == ["hidden@example.com"]
+    assert message["labels"] == ["a", "b"]
+    assert message["decision"] is None and message["untrusted"] is False
+    assert message["timestamp"] == message["created_at"]
+    assert message["size"] == len(raw)
+    assert "findings" not in message and "risk" not in message
+
+    events = bot.get(path + "/events")[2]
+    assert events["events"][0]["type"] == "message.held"
+    assert events["events"][0]["actor"] == "agent"
+    assert events["events"][0]["event_id"].startswith("evt_")
+
+
+def test_inbox_names_are_one(gate, bot):
+    doc = stored(bot.send())
+    tail = "/messages/%s" % doc["message_id"]
+    for start in ("/v1", "/v1/inboxes/me", "/v1/inboxes/bot@acme.example",
+                  "/v1/inboxes/BOT@Acme.Example",
+                  "/v1/inboxes/bot%40acme.example"):
+        assert bot.get(start + tail)[2]["message_id"] == doc["message_id"]
+    assert bot.get("/v1/inboxes")[2]["inboxes"][0]["inbox_id"] == \
+        "bot@acme.example"
+    assert bot.get("/v1/inboxes/me")[2]["tenant"] == "acme"
+
+
+RAW = (b"From: bot@acme.example\r\nTo: ada@example.org\r\nSubject: raw\r\n"
+       b"Date: Sat, 28 Nov 2026 10:00:00 +0000\r\n"
+       b"Message-ID: <%s@acme.example>\r\n\r\nbody\r\n.\r\n..\r\nend\r\n")
+
+
+def test_raw_goes_to_its_envelope_and_only_there(gate, bot):
+    data = RAW % b"raw-1"
+    doc = stored(bot.send_raw(data, to=["other@example.net"],
+                              labels=["x"], context={"purpose": "p"}))
+    message = bot.get("/v1/messages/" + doc["message_id"])[2]
+    every = message["to"] + message["cc"] + message["bcc"]
+    assert every == ["other@example.net"]
+    raw = bot.get("/v1/messages/%s/raw" % doc["message_id"])[2]
+    assert raw.endswith(data.partition(b"\r\n\r\n")[2])
+
+
+@pytest.mark.parametrize("name,data,env,want", [
+    ("no envelope", RAW % b"1", None, (422, "validation_error")),
+    ("envelope no json", RAW % b"1", "to=ada", (400, "malformed_json")),
+    ("envelope no to", RAW % b"1", "{}", (422, "validation_error")),
+    ("envelope empty", RAW % b"1", '{"to":[]}', (422, "validation_error")),
+    ("envelope bad address", RAW % b"1", '{"to":["ada"]}',
+     (422, "invalid_address")),
+    ("envelope crlf", RAW % b"1", '{"to":["ada@example.org\\r\\nX"]}',
+     (422, "invalid_address")),
+    ("envelope unknown", RAW % b"1", '{"to":["a@example.org"],"x":1}',
+     (422, "validation_error")),
+    ("envelope from", RAW % b"1",
+     '{"to":["a@example.org"],"from":"ceo@acme.example"}',
+     (422, "sender_mismatch")),
+    ("envelope doubled", RAW % b"1",
+     '{"to":["a@example.org"],"to":["b@example.org"]}',
+     (400, "malformed_json")),
+    ("foreign from", (RAW % b"2").replace(b"From: bot@", b"From: ceo@"),
+     '{"to":["a@example.org"]}', (422, "sender_mismatch")),
+    ("two from", b"From: bot@acme.example\r\n" + RAW % b"3",
+     '{"to":["a@example.org"]}', (422, "message_malformed")),
+    ("bare lf", (RAW % b"4").replace(b"\r\n.\r\n", b"\n.\r\n"),
+     '{"to":["a@example.org"]}', (422, "message_malformed")),
+    ("bare cr", (RAW % b"5").replace(b"\r\n.\r\n", b"\r.\r\n"),
+     '{"to":["a@example.org"]}', (422, "message_malformed")),
+    ("nul", (RAW % b"6").replace(b"body", b"bo\0y"),
+     '{"to":["a@example.org"]}', (422, "message_malformed")),
+    ("empty", b"", '{"to":["a@example.org"]}', (422, None)),
+    ("no header", b"\r\nbody\r\n", '{"to":["a@example.org"]}', (422, None)),
+    ("not mail", b"\x00\xff" * 500, '{"to":["a@example.org"]}', (422, None)),
+])
+def test_raw_refused(gate, bot, name, data, env, want):
+    before = gate.count()
+    headers = {"Content-Type": "message/rfc822"}
+    if env is not None:
+        headers["X-Postern-Envelope"] = env
+    got = refusal(bot.call("POST", "/v1/messages/send", data, headers))
+    assert got[0] == want[0] and want[1] in (None, got[1]), got
+    assert gate.count() == before
+
+
+def test_type_of_body(bot):
+    for headers in ({}, {"Content-Type": "text/plain"},
+                    {"Content-Type": "multipart/form-data; boundary=x"},
+                    {"Content-Type": "application/json",
+                     "Content-Encoding": "gzip"}):
+        got = bot.call("POST", "/v1/messages/send", b"{}", headers)
+        assert refusal(got) == (415, "unsupported_media_type")
+    got = bot.call("POST", "/v1/messages/send", json.dumps(MAIL).encode(),
+                   {"Content-Type": "Application/JSON; charset=utf-8"})
+    assert got[0] == 202
+
+
+def test_json_over_its_cap(bot):
+    got = bot.send(text="x" * (1 << 20))
+    assert refusal(got) == (413, "payload_too_large")
+
+
+HOSTILE_JSON = {
+    "empty": b"",
+    "truncated": b'{"to": ["a@example.org"',
+    "trailing": json.dumps(MAIL).encode() + b"x",
+    "two documents": json.dumps(MAIL).encode() * 2,
+    "array": b"[]",
+    "string": b'"x"',
+    "null": b"null",
+    "duplicate name": b'{"to":"a@example.org","to":"b@example.org"}',
+    "duplicate escaped": b'{"to":"a@example.org","\\u0074o":"b@example.org"}',
+    "nul escape": b'{"to":"a@example.org","subject":"a\\u0000b"}',
+    "raw control": b'{"to":"a@example.org","subject":"a\nb"}',
+    "bad utf-8": b'{"to":"a@example.org","subject":"\xff"}',
+    "overlong utf-8": b'{"to":"a@example.org","subject":"\xc0\x80"}',
+    "lone surrogate": b'{"to":"a@example.org","subject":"\\ud800"}',
+    "bom": b"\xef\xbb\xbf{}",
+    "comment": b'{/* x */"to":"a@example.org"}',
+    "single quotes": b"{'to':'a@example.org'}",
+    "nan": b'{"to":"a@example.org","duplicate":NaN}',
+    "huge number": b'{"to":"a@example.org","x":1e400}',
+    "leading zero": b'{"to":"a@example.org","x":01}',
+    "deep": b'{"to":' + b"[" * 40 + b"]" * 40 + b"}",
+    "very deep": b"[" * 200000,
+    "deep objects": b'{"a":' * 100000,
+    "utf-16": json.dumps(MAIL).encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_JSON)
+def test_hostile_json(gate, bot, name):
+    before = gate.count()
+    got = bot.call("POST", "/v1/messages/send", HOSTILE_JSON[name],
+                   {"Content-Type": "application/json"})
+    assert refusal(got) == (400, "malformed_json")
+    assert gate.count() == before
+
+
+@pytest.mark.parametrize("change,field", [
+    ({"to": []}, "to"), ({"to": None}, "to"), ({"to": 1}, "to"),
+    ({"to": [1]}, "to"), ({"to": {"a": 1}}, "to"), ({"to": [["a@b.c"]]}, "to"),
+    ({"subject": 1}, "subject"), ({"subject": ["x"]}, "subject"),
+    ({"subject": "x" * 1000}, "subject"),
+    ({"text": 1}, "text"), ({"html": {}}, "html"),
+    ({"labels": "x"}, "labels"), ({"labels": [""]}, "labels"),
+    ({"labels": ["a\nb"]}, "labels"), ({"labels": ["x"] * 21}, "labels"),
+    ({"labels": ["x" * 65]}, "labels"),
+    ({"headers": []}, "headers"), ({"headers": {"X-A": 1}}, "headers"),
+    ({"headers": {"X-%d" % i: "" for i in range(51)}}, "headers"),
+    ({"attachments": {}}, "attachments"),
+    ({"attachments": ["x"]}, "attachments[0]"),
+    ({"attachments": [{}]}, "attachments[0].filename"),
+    ({"attachments": [{"filename": "a"}]}, "attachments[0].content"),
+    ({"attachments": [{"filename": "a", "content": "!"}]},
+     "attachments[0].content"),
+    ({"attachments": [{"filename": "a", "content": "YQ==\n"}]},
+     "attachments[0].content"),
+    ({"attachments": [{"filename": "a", "url": "http://127.0.0.1/"}]},
+     "attachments[0].url"),
+    ({"attachments": [{"filename": "a", "content": ""}] * 101},
+     "attachments"),
+    ({"context": "x"}, "context"), ({"context": {"x": "y"}}, "x"),
+    ({"context": {"purpose": "x" * 1001}}, "purpose"),
+    ({"duplicate": "yes"}, "duplicate"), ({"revises": "msg_1"}, "revises"),
+    ({"not_after": "tomorrow"}, "not_after"),
+    ({"not_after": "2026-02-30T00:00:00Z"}, "not_after"),
+    ({"send_at": "2030-01-01T00:00:00Z"}, "send_at"),
+    ({"bccc": "x@example.org"}, "bccc"), ({"from": "x@example.org"}, "from"),
+    ({"oversight_mode": "autonomous"}, "oversight_mode"),
+    ({"inbox_id": "two@acme.example"}, "inbox_id"),
+])
+def test_fields_are_checked(gate, bot, change, field):
+    before = gate.count()
+    got = bot.send(**change)
+    assert got[0] == 422, got
+    assert got[2]["field"].startswith(field), got[2]
+    assert gate.count() == before
+
+
+@pytest.mark.parametrize("address", [
+    "", "ada", "@example.org", "ada@", "ada@@example.org", "ada@exa mple.org",
+    "ada@example..org", "<ada@example.org", "ada@example.org>",
+    "ada@example.org, eve@example.org", "ada@example.org\r\nBcc: e@example.org",
+    "ada@example.org\n", "ada\0@example.org"[:3] + "\x01@example.org",
+    "Ada\r\nBcc: eve@example.org <ada@example.org>", "x" * 2000,
+    "ada@" + "a" * 300 + ".org", "ada@example.org;eve@example.org",
+    "group: ada@example.org;", "@route:ada@example.org",
+])
+@pytest.mark.parametrize("kind", ["to", "cc", "bcc"])
+def test_addresses_are_checked(gate, bot, kind, address):
+    before = gate.count()
+    got = bot.send(**{kind: [address]})
+    assert got[0] == 422, got
+    assert got[2]["code"] in ("invalid_address", "validation_error")
+    assert got[2]["field"].startswith(kind)
+    assert gate.count() == before
+
+
+INJECTIONS = ["a\r\nBcc: eve@example.org", "a\nBcc: eve@example.org",
+              "a\rBcc: eve@example.org", "a\r\n\r\nbody", "a\x0bb", "a\x00b"[:1]
+              + "\x07b", "a\x7fb", "a\r\n b", "a\u2028b\nc", "a\x85\nb"]
+
+
+@pytest.mark.parametrize("value", INJECTIONS)
+@pytest.mark.parametrize("place", [
+    lambda v: {"subject": v},
+    lambda v: {"reply_to": "x %s <ada@example.org>" % v},
+    lambda v: {"to": ["%s <ada@example.org>" % v]},
+    lambda v: {"headers": {"X-Test": v}},
+    lambda v: {"headers": {"X-%s" % v: "x"}},
+    lambda v: {"in_reply_to": "<%s@x.org>" % v},
+    lambda v: {"references": ["<%s@x.org>" % v]},
+    lambda v: {"attachments": [{"filename": v, "content": "YQ=="}]},
+    lambda v: {"attachments": [{"filename": "a", "content": "YQ==",
+                                "content_type": "text/plain; x=" + v}]},
+    lambda v: {"attachments": [{"filename": "a", "content": "YQ==",
+                                "content_id": v}]},
+])
+def test_header_injection_is_refused(gate, bot, place, value):
+    before = gate.count()
+    got = bot.send(**place(value))
+    assert got[0] == 422, got
+    assert got[2]["field"], got[2]
+    assert gate.count() == before
+
+
+@pytest.mark.parametrize("name", [
+    "From", "from", "Sender", "To", "Cc", "Bcc", "Reply-To", "Subject",
+    "Date", "Message-ID", "Return-Path", "Received", "Content-Type",
+    "Content-Transfer-Encoding", "MIME-Version", "DKIM-Signature",
+    "ARC-Seal", "Authentication-Results", "Resent-From", "X-Postern-Id",
+    "Postern-Identity", "Bad Name", "Bad:Name", "", "X-\u00e9",
+])
+def test_forbidden_headers(gate, bot, name):
+    before = gate.count()
+    got = bot.send(headers={name: "x"})
+    assert got[0] == 422, got
+    assert got[2]["code"] in ("header_forbidden", "validation_error")
+    assert gate.count() == before
+
+
+def test_idempotency(gate, bot):
+    before = gate.count()
+    key = {"Idempotency-Key": "k-" + os.urandom(8).hex()}
+    first = stored(bot.send(headers=key, subject="idem"))
+    status, headers, again = bot.send(headers=key, subject="idem")
+    assert status == 202 and headers["idempotent-replay"] == "true"
+    assert again["message_id"] == first["message_id"]
+    assert again["digest"] == first["digest"]
+    other = bot.send(headers=key, subject="other")
+    assert refusal(other) == (409, "idempotency_conflict")
+    assert gate.count() == before + 1
+    # the present status, truthfully
+    path = "/v1/messages/%s/cancel" % first["message_id"]
+    assert bot.call("POST", path)[2]["status"] == "canceled"
+    assert bot.send(headers=key, subject="idem")[2]["status"] == "canceled"
+    # the same by another path of the same request, and by another inbox
+    status, headers, again = bot.call(
+        "POST", "/v1/inboxes/me/messages/send", dict(MAIL, subject="idem"),
+        key)
+    assert again["message_id"] == first["message_id"]
+    other = Client(gate, gate.boxes[1].key).send(headers=key, subject="idem")
+    assert stored(other)["message_id"] != first["message_id"]
+
+
+def test_idempotency_of_raw(gate, bot):
+    key = {"Idempotency-Key": "r-" + os.urandom(8).hex()}
+    first = stored(bot.send_raw(RAW % b"idem", headers=key))
+    again = bot.send_raw(RAW % b"idem", headers=key)
+    assert again[2]["message_id"] == first["message_id"]
+    assert again[1]["idempotent-replay"] == "true"
+    # another body, another envelope: another request
+    for data, to in ((RAW % b"idem2", ["ada@example.org"]),
+                     (RAW % b"idem", ["eve@example.org"])):
+        got = bot.send_raw(data, to=to, headers=key)
+        assert refusal(got) == (409, "idempotency_conflict")
+
+
+def test_same_request_while_held(gate, bot):
+    subject = "once " + os.urandom(8).hex()
+    first = stored(bot.send(subject=subject))
+    again = bot.send(subject=subject)
+    assert again[2]["already_held"] is True
+    assert again[2]["message_id"] == first["message_id"]
+    third = stored(bot.send(subject=subject, duplicate=True))
+    assert third["message_id"] != first["message_id"]
+    bot.call("POST", "/v1/messages/%s/cancel" % first["message_id"])
+
+
+@pytest.mark.parametrize("key", [
+    " ", "a b", "a" * 257, "a/b", "\u00e9".encode().decode("latin-1"), "a,b"])
+def test_bad_idempotency_keys(bot, key):
+    got = bot.send(headers={"Idempotency-Key": key})
+    assert refusal(got) == (422, "validation_error")
+    assert got[2]["field"] == "Idempotency-Key"
+
+
+def test_twenty_at_once_with_one_key_store_one(gate, bot):
+    before = gate.count()
+    headers = {"Idempotency-Key": "burst-" + os.urandom(8).hex()}
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(
+            lambda _: bot.send(headers=headers, subject="burst"), range(20)))
+    assert {a[0] for a in answers} == {202}
+    assert len({a[2]["message_id"] for a in answers}) == 1
+    assert gate.count() == before + 1
+
+
+def test_cancel_and_its_conflict(bot):
+    doc = stored(bot.send(subject="cancel"))
+    path = "/v1/messages/%s" % doc["message_id"]
+    got = bot.call("POST", path + "/cancel")
+    assert got[0] == 200 and got[2]["status"] == "canceled"
+    got = bot.call("POST", path + "/cancel")
+    assert refusal(got) == (409, "state_conflict")
+    assert got[2]["status"] == "canceled"
+    assert bot.get(path)[2]["status"] == "canceled"
+    kinds = [e["type"] for e in bot.get(path + "/events")[2]["events"]]
+    assert kinds == ["message.held", "message.canceled"]
+
+
+def test_list_pages_and_filters(gate):
+    box = gate.add_inbox("lister@acme.example", "acme")
+    agent = Client(gate, box.key)
+    ids = [stored(agent.send(subject="m%d" % i, labels=["l%d" % (i % 2)]))
+           ["message_id"] for i in range(7)]
+    seen, token = [], ""
+    while True:
+        page = agent.get("/v1/messages?limit=3" + token)[2]
+        assert page["count"] == len(page["messages"]) <= page["limit"] == 3
+        seen += [m["message_id"] for m in page["messages"]]
+        if page["next_page_token"] is None:
+            break
+        token = "&page_token=" + page["next_page_token"]
+    assert seen == ids[::-1]
+    labeled = agent.get("/v1/messages?labels=l0")[2]["messages"]
+    assert [m["message_id"] for m in labeled] == ids[::-1][::2]
+    agent.call("POST", "/v1/messages/%s/cancel" % ids[0])
+    held = agent.get("/v1/messages?status=held&limit=100")[2]
+    assert held["count"] == 6
+    both = agent.get("/v1/messages?status=canceled,%20held&limit=100")[2]
+    assert both["count"] == 7
+    # a token belongs to its filters and to its key
+    token = agent.get("/v1/messages?limit=3")[2]["next_page_token"]
+    for who, query in ((agent, "status=held&"), (agent, "labels=x&"),
+                       (Client(gate, gate.boxes[0].key), ""),
+                       (Client(gate, box.smtp_key), "")):
+        got = who.get("/v1/messages?%slimit=3&page_token=%s" % (query, token))
+        assert refusal(got) == (422, "validation_error")
+
+
+@pytest.mark.parametrize("query,want", [
+    ("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"),
+    ("limit=-1", "limit"), ("status=pending", "status"),
+    ("status=new", "status"), ("page_token=x", "page_token"),
+    ("page_token=" + "A" * 54, "page_token"),
+    ("page_token=" + "A" * 2000, "page_token"),
+    ("before=now", "before"), ("after=2026-13-01T00:00:00Z", "after"),
+    ("direction=up", "direction"),
+])
+def test_list_refuses(bot, query, want):
+    got = bot.get("/v1/messages?" + query)
+    assert got[0] == 422 and got[2]["field"] == want
+
+
+def test_receiving_is_not_enabled(bot):
+    got = bot.get("/v1/messages?direction=received")
+    assert refusal(got) == (501, "receiving_not_enabled")
+
+
+def test_scope_of_a_send_key(gate):
+    box = gate.add_inbox("sender@acme.example", "acme")
+    full, send = Client(gate, box.key), Client(gate, box.smtp_key)
+    by_full = stored(full.send(subject="by full"))["message_id"]
+    by_send = stored(send.send(subject="by send"))["message_id"]
+    assert send.get("/v1/messages/" + by_send)[0] == 200
+    assert refusal(send.get("/v1/messages/" + by_full))[0] == 404
+    assert refusal(send.get("/v1/messages/%s/raw" % by_send)) == (
+        403, "missing_permission")
+    listed = send.get("/v1/messages")[2]["messages"]
+    assert [m["message_id"] for m in listed] == [by_send]
+    assert refusal(send.call(
+        "POST", "/v1/messages/%s/cancel" % by_full))[0] == 404
+    assert send.call("POST", "/v1/messages/%s/cancel" % by_send)[0] == 200
+    assert full.get("/v1/messages/" + by_send)[0] == 200
+
+
+def test_mode_only_gets_stricter(gate):
+    box = gate.add_inbox("strict@acme.example", "acme")
+    agent = Client(gate, box.key)
+
+    def patch(mode):
+        return agent.call("PATCH", "/v1/inboxes/me", {"oversight_mode": mode})
+
+    for looser in ("monitored", "autonomous"):
+        assert refusal(patch(looser)) == (403, "missing_permission")
+    for wrong in ("read_only", "x", "", None, 3):
+        assert refusal(patch(wrong)) == (422, "validation_error")
+    assert patch("gated_all")[2]["oversight_mode"] == "gated_all"
+    assert refusal(patch("gated_send")) == (403, "missing_permission")
+    assert agent.get("/v1/auth/me")[2]["oversight_mode"] == "gated_all"
+    assert stored(agent.send())["status"] == "held"
+    got = agent.call("PATCH", "/v1/inboxes/me",
+                     {"oversight_mode": "gated_all", "display_name": "x"})
+    assert refusal(got) == (422, "validation_error")
+
+
+def test_read_only_inbox_cannot_send(gate):
+    box = gate.add_inbox("mute@acme.example", "acme")
+    gate.set_mode(box, 0)
+    agent = Client(gate, box.key)
+    assert refusal(agent.send()) == (403, "inbox_read_only")
+    assert "send" not in agent.get("/v1/auth/me")[2]["permissions"]
+
+
+def test_ungated_inbox_is_approved_at_once(gate):
+    box = gate.add_inbox("free@acme.example", "acme")
+    gate.set_mode(box, 4)
+    doc = stored(Client(gate, box.key).send())
+    assert doc["status"] == "approved" and doc["hold"] is None
+
+
+def operations():
+    with open(os.path.join(TOP, "api", "openapi.json"), encoding="utf-8") as f:
+        doc = json.load(f)
+    for path, item in doc["paths"].items():
+        for method in ("get", "post", "patch", "put", "delete"):
+            if method in item:
+                for p in [path] + item.get("x-aliases", []):
+                    yield method.upper(), p, item[method]
+
+
+def body_of(op):
+    if op["operationId"] == "messages_send":
+        return dict(MAIL, subject="isolation")
+    if op["operationId"] == "inboxes_patch":
+        return {"oversight_mode": "gated_all"}
+    return None
+
+
+def test_isolation_matrix(gate):
+    """Every route, every inbox's key, every other inbox's name and ids."""
+    ids = {b.address: stored(Client(gate, b.key).send(subject="secret of "
+           + b.address))["message_id"] for b in gate.boxes}
+    before = gate.sql("SELECT * FROM d.state ORDER BY message_id")
+    modes = gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1")
+    keys = gate.sql("SELECT * FROM d.key ORDER BY tenant_id, key_id") \
+        if gate.sql("SELECT to_regclass('d.key') AS r")[0]["r"] else None
+    tried = 0
+    for me in gate.boxes:
+        for key in (me.key, me.smtp_key):
+            agent = Client(gate, key)
+            for other in gate.boxes:
+                if other is me:
+                    continue
+                tried += attack(agent, me, other, ids[other.address])
+    assert tried > 200
+    assert gate.sql("SELECT * FROM d.state ORDER BY message_id") == before
+    assert gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1") == modes
+    for b in gate.boxes:
+        for key in (b.key, b.smtp_key):
+            assert Client(gate, key).get("/v1/auth/me")[0] == 200
+    assert keys is not None or True
+
+
+def attack(agent, me, other, message):
+    tried = 0
+    for method, path, op in operations():
+        if op["x-principal"] == "none" or "{" not in path:
+            continue
+        inboxes = ["me", me.address, other.address] if "{inbox_id}" in path \
+            else [None]
+        for inbox in inboxes:
+            if "{message_id}" not in path and "{key_id}" not in path \
+                    and inbox != other.address:
+                continue
+            target = path.replace("{inbox_id}", inbox or "") \
+                .replace("{message_id}", message) \
+                .replace("{key_id}", str(other.full_key_id))
+            if "{key_id}" in path and inbox != other.address and \
+                    other.tenant_id == me.tenant_id and False:
+                continue
+            got = agent.call(method, target, body_of(op))
+            allowed = {404}
+            if op["x-principal"] == "read":
+                allowed.add(403)  # a send key has no such right at all
+            if "{key_id}" in path:
+                allowed.add(403)
+            assert refusal(got)[0] in allowed, (method, target, got)
+            assert "secret of" not in json.dumps(got[2])
+            tried += 1
+    return tried
+
+
+@pytest.mark.parametrize("message", [
+    "msg_", "msg_0", "x", "msg_" + "0" * 26, "msg_" + "z" * 26,
+    "thr_01h4000000e008000000000001", "MSG_01h4000000e008000000000001",
+    "msg_01H4000000E008000000000001", "%00", "..", "'", "1%20OR%201=1",
+    "msg_01h4000000e008000000000001"])
+def test_ids_that_are_none(bot, message):
+    for method, tail in (("GET", ""), ("GET", "/raw"), ("GET", "/events"),
+                         ("POST", "/cancel")):
+        got = bot.call(method, "/v1/messages/" + message + tail)
+        assert refusal(got)[0] in (404, 400)
+
+
+def test_wrong_methods(bot):
+    got = bot.call("DELETE", "/v1/auth/me")
+    assert refusal(got) == (405, "method_not_allowed")
+    assert got[1]["allow"] == "GET, HEAD"
+    got = bot.get("/v1/messages/send")
+    assert refusal(got)[0] in (404, 405)
+
+
+def test_head_has_no_body(bot):
+    status, headers, data = bot.call("HEAD", "/v1/auth/me")
+    assert status == 200 and data == b""
+    assert int(headers["content-length"]) > 100
+
+
+def test_too_many_recipients(gate, bot):
+    many = ["r%d@example.org" % i for i in range(101)]
+    assert refusal(bot.send(to=many)) == (422, "too_many_recipients")
+    assert stored(bot.send(to=many[:100], subject="hundred"))
+
+
+def test_metrics_count_rest(gate, bot):
+    stored(bot.send(subject="count me"))
+    c = http.client.HTTPConnection("127.0.0.1", gate.metrics_port)
+    c.request("GET", "/metrics")
+    text = c.getresponse().read().decode()
+    c.close()
+    found = re.search(
+        r'postern_submissions_total\{door="rest",outcome="held"\} (\d+)',
+        text)
+    assert found and int(found.group(1)) > 0
+
+
+def test_logs_hold_no_key_and_no_body(gate, bot):
+    stored(bot.send(text="marker-of-the-body", subject="log"))
+    with open(gate.path("log", "posternd.jsonl"), encoding="utf-8") as f:
+        text = f.read()
+    for box in gate.boxes:
+        for key in (box.key, box.smtp_key):
+            assert key not in text and key.split("_")[-1] not in text
+    assert "marker-of-the-body" not in text
+    assert '"event":"api.stored"' in text and '"event":"api.request"' in text
