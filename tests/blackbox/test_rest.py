@@ -87,6 +87,12 @@ def stored(answer):
     return doc
 
 
+def plain_text(raw):
+    mail = email.message_from_bytes(raw, policy=email.policy.default)
+    text = mail.get_body(("plain",)).get_content()
+    return text.replace("\r\n", "\n").rstrip("\n")
+
+
 @pytest.fixture(scope="module")
 def gate():
     with postern.Deployment() as d:
@@ -150,7 +156,7 @@ def test_claim_once(gate, nobody):
     agent = Client(gate, doc["key"])
     sent = stored(agent.send())
     raw = agent.get("/v1/messages/%s/raw" % sent["message_id"])
-    assert raw[0] == 200 and b"Good day." in raw[2]
+    assert raw[0] == 200 and plain_text(raw[2]) == "Good day."
 
 
 @pytest.mark.parametrize("body,want", [
@@ -247,8 +253,7 @@ def test_send_is_held_and_readable(gate, bot):
     assert "bot@acme.example" in mail["From"]
     assert mail["Received"].startswith("by ") and "127.0.0.1" not in \
         mail["Received"]
-    assert mail.get_body(("plain",)).get_content().rstrip() \
-        == "Zeile\nzwei ✓"
+    assert plain_text(raw) == "Zeile\nzwei ✓"
     [part] = mail.iter_attachments()
     assert part.get_filename() == "fü.txt" and part.get_content() in (
         "data", b"data")
@@ -321,7 +326,7 @@ RAW_REFUSED = [
     ("foreign from", (RAW % b"2").replace(b"From: bot@", b"From: ceo@"),
      '{"to":["a@example.org"]}', (422, "sender_mismatch")),
     ("two from", b"From: bot@acme.example\r\n" + RAW % b"3",
-     '{"to":["a@example.org"]}', (422, "message_malformed")),
+     '{"to":["a@example.org"]}', (422, None)),
     ("bare lf", (RAW % b"4").replace(b"\r\n.\r\n", b"\n.\r\n"),
      '{"to":["a@example.org"]}', (422, "message_malformed")),
     ("bare cr", (RAW % b"5").replace(b"\r\n.\r\n", b"\r.\r\n"),

@@ -24,6 +24,7 @@ import time
 
 import nacl.pwhash
 import psycopg2
+import psycopg2.extensions
 import psycopg2.extras
 
 from . import seals
@@ -363,6 +364,10 @@ class Deployment:
         finally:
             c.close()
 
+    def small(self, v):
+        """A smallint argument for api()."""
+        return psycopg2.extensions.AsIs("%d::smallint" % v)
+
     def api(self, function, *args, user="l_ctl", ok=(200, 201, 202)):
         """Call api.FUNCTION; its first row, which must have worked."""
         # integers as text without a type, so that any width fits
@@ -466,13 +471,13 @@ class Deployment:
                        "inbox_id = %s", box.tenant_id, box.inbox_id)
         if mode <= now[0]["mode"]:
             self.api("tighten_1", os.geteuid(), box.tenant_id, box.inbox_id,
-                     mode, reason)
+                     self.small(mode), reason)
             return
         row = self.api("operator_salt_1", self.operator)
         self.api("step_up_password_1", self.session, self._output(
             row["salt"], row["params"], self.operator_password))
         self.api("mode_set_1", self.session, box.tenant_id, box.inbox_id,
-                 mode, reason, user="l_review")
+                 self.small(mode), reason, user="l_review")
 
     # -- end ---------------------------------------------------------------
 
