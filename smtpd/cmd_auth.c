@@ -240,6 +240,7 @@ accept_key(struct smtpd_session *s, struct store_cred *cred)
 	s->auth_name = NULL;
 	s->cred = cred;
 	s->checked_ms = clock_mono_ms();
+	metrics_inc(M_AUTH, "ok", NULL);
 	log_info("smtpd.auth", KV("session", s->id), KV("tenant", cred->tenant),
 	    KV("inbox", cred->address), KV("code", "ok"));
 	reply_line(s, "235 2.7.0 Signed in as %s", cred->address);

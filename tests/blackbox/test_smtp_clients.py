@@ -40,7 +40,7 @@ def tls(request):
     return request.param == "465"
 
 
-def run(argv, text="", check=False, **kw):
+def run(argv, text="", **kw):
     done = subprocess.run(argv, input=text.encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=60, **kw)
     return done.returncode, done.stdout.decode("utf-8", "replace")
@@ -55,7 +55,7 @@ def swaks(d, box, tls, key=None, sender=None, extra=()):
         "--tls-ca-path", d.ca_file, "--from", box.address,
         "--to", "someone@example.com", "--auth-user", box.address,
         "--auth-password", key or box.smtp_key, "--header-From", sender,
-        "--hide-all" if False else "--timeout", "20", *extra])
+        "--timeout", "20", *extra])
 
 
 def curl(d, box, tls, key=None, sender=None, extra=(), eol="\r\n"):
@@ -105,6 +105,8 @@ def send_email(d, box, tls, key=None, sender=None):
         "--smtp-ssl-cert-path=" + d.ca_file, "--smtp-user=" + box.address,
         "--smtp-pass=" + (key or box.smtp_key), *patches], cwd=home,
         env={**os.environ, "HOME": home, "GIT_CONFIG_NOSYSTEM": "1",
+             "GIT_COMMITTER_NAME": "Agent",
+             "GIT_COMMITTER_EMAIL": sender or box.address,
              "GIT_CEILING_DIRECTORIES": d.dir})
 
 
