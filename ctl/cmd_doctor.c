@@ -72,13 +72,14 @@ look_at_keys(const struct ctl *ctl, json_t *all)
 	size_t i, open = 0;
 
 	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		if (stat(paths[i], &st) != 0 || !(st.st_mode & 077))
+		if (stat(paths[i], &st) != 0 || !(st.st_mode & 027))
 			continue;
 		open++;
 		(void)snprintf(text, sizeof(text), "%s has mode %03o", paths[i],
 		    (unsigned)(st.st_mode & 0777));
 		add(all, "key files", st.st_mode & 07 ? "error" : "warning",
-		    text, "chmod 0600; one owner: the program that needs it");
+		    text,
+		    "chmod 0600, or root and 0640 for a key of two programs");
 	}
 	if (open == 0)
 		add(all, "key files", "ok", "unreadable for others", "");
