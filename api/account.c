@@ -194,8 +194,7 @@ api_op_inboxes_patch(struct http_request *req)
 	if (root != NULL) {
 		api_json_known(root, names, &fault);
 		name = api_json_str(root, "oversight_mode", 20, &fault);
-		if (!policy_mode_find(name.p, &mode) ||
-		    mode == MODE_READ_ONLY)
+		if (!policy_mode_find(name.p, &mode) || mode == MODE_READ_ONLY)
 			api_fault_set(&fault, E_VALIDATION_ERROR,
 			    "oversight_mode",
 			    "must be gated_all, gated_send or monitored");

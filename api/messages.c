@@ -35,8 +35,8 @@ take_status(struct list_query *q, const char *text, struct api_fault *fault)
 		item = str_trim(str_split(&rest, ','));
 		snprintf(name, sizeof(name), "%.*s", (int)item.n, item.p);
 		if (item.n >= sizeof(name) ||
-		    !policy_state_find(name, &state) ||
-		    state == STATE_NEW || n + 4 > sizeof(q->states)) {
+		    !policy_state_find(name, &state) || state == STATE_NEW ||
+		    n + 4 > sizeof(q->states)) {
 			api_fault_set(fault, E_VALIDATION_ERROR, "status",
 			    "not a comma-separated list of states");
 			return;

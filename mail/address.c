@@ -78,9 +78,9 @@ take_dot_atom(struct str *s, struct buf *text)
 				return ADDRESS_SYNTAX;
 			dot = true;
 		} else {
-			dot = false;
 			if (!is_atext(s->p[0]) && s->p[0] >= 0)
 				break;
+			dot = false;
 		}
 		if (s->p[0] >= 0) {
 			s->p++;
