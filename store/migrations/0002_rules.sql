@@ -250,7 +250,7 @@ BEGIN
 		JOIN d.tenant n ON n.tenant_id = g.tenant_id
 		JOIN d.credential c ON c.tenant_id = g.tenant_id AND c.key_id = g.key_id
 		JOIN d.mode_rule u ON u.mode = x.mode
-		CROSS JOIN d.global_pause p
+		JOIN d.global_pause p ON p.one
 		WHERE g.message_id = mid AND g.tenant_id = t AND g.inbox_id = i
 		    AND g.version = v);
 END $$;

@@ -204,8 +204,8 @@ BEGIN
 	    JOIN d.domain o ON o.domain = x.domain
 	    JOIN d.quota q ON q.tenant_id = x.tenant_id
 	        AND q.inbox_id = x.inbox_id
-	    CROSS JOIN d.global_pause p
-	    LEFT JOIN d.deployment y ON true
+	    JOIN d.global_pause p ON p.one
+	    LEFT JOIN d.deployment y ON y.one
 	    LEFT JOIN LATERAL (SELECT z.epoch, z.pub FROM d.tenant_key z
 	        WHERE z.tenant_id = x.tenant_id ORDER BY z.epoch DESC LIMIT 1) tk
 	        ON true
@@ -236,7 +236,7 @@ BEGIN
 	    AND o.removed_at IS NULL, x.limits_version
 	    FROM d.inbox x JOIN d.tenant n ON n.tenant_id = x.tenant_id
 	    JOIN d.domain o ON o.domain = x.domain
-	    CROSS JOIN d.global_pause p
+	    JOIN d.global_pause p ON p.one
 	    WHERE x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 
@@ -408,7 +408,7 @@ BEGIN
 		LEFT JOIN d.mode_rule s ON s.mode = x.mode
 		LEFT JOIN d.quota q ON q.tenant_id = x.tenant_id
 		    AND q.inbox_id = x.inbox_id
-		CROSS JOIN d.global_pause p
+		JOIN d.global_pause p ON p.one
 		LEFT JOIN LATERAL (SELECT y.message_id, y.request_sha256,
 		    y.created_at, z.state, z.version, z.round, z.hold_until,
 		    (SELECT ROW(m.thread_id, m.digest, m.reasons, m.key_id)::d.seen

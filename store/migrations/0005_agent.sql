@@ -286,7 +286,7 @@ BEGIN
 	        JOIN pg_roles r ON r.oid = z.setrole
 	        WHERE r.rolname LIKE 'l\_%'),
 	    d.weeks_ahead(), clock_timestamp()
-	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON true;
+	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON y.one;
 END $$;
 
 SET LOCAL ROLE p_submit;

@@ -78,7 +78,7 @@ BEGIN
 	    substr(sha256(coalesce(y.secret, '\x00') || convert_to(
 	    lower(operator_salt_1.name), 'UTF8')), 1, 16)),
 	    coalesce(p.params, 'argon2id m=19456 t=2 p=1')
-	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON true
+	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON y.one
 	    LEFT JOIN d.operator p ON p.name = lower(operator_salt_1.name)
 	        AND p.disabled_at IS NULL;
 END $$;
@@ -211,7 +211,7 @@ BEGIN
 	    CASE WHEN o.step_up THEN z.step_up_by END,
 	    g.paused_at IS NOT NULL, clock_timestamp()
 	    FROM d.operator_session z JOIN d.operator p
-	        ON p.operator_id = z.operator_id CROSS JOIN d.global_pause g
+	        ON p.operator_id = z.operator_id JOIN d.global_pause g ON g.one
 	    WHERE z.session_sha256 = sha256(s);
 END $$;
 
@@ -682,7 +682,7 @@ BEGIN
 	        AND m.version = coalesce(for_version, s.version)
 	    JOIN d.tenant_key k ON k.tenant_id = m.tenant_id
 	        AND k.epoch = m.tenant_epoch
-	    LEFT JOIN d.deployment y ON true
+	    LEFT JOIN d.deployment y ON y.one
 	    WHERE s.message_id = mid AND d.op_may(o.operator_id,
 	        ARRAY['reviewer', 'senior', 'auditor'], s.tenant_id, s.inbox_id);
 	IF NOT FOUND THEN

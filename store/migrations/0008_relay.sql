@@ -132,7 +132,7 @@ BEGIN
 	        AND r.version = (l.q).version AND r.round = (l.q).round
 	        AND r.digest = (l.q).digest
 	    JOIN d.inbox x ON x.tenant_id = t AND x.inbox_id = m.inbox_id
-	    LEFT JOIN d.deployment y ON true
+	    LEFT JOIN d.deployment y ON y.one
 	    WHERE m.message_id = mid AND m.tenant_id = t
 	    AND m.version = (l.q).version;
 END $$;
