@@ -99,6 +99,21 @@ fill_rcpt(
 	}
 }
 
+/* To, then Cc, then hidden ones; as they stood within each. */
+static void
+sort_rcpts(struct view_rcpt *rcpts, size_t n)
+{
+	size_t i, j;
+
+	for (i = 1; i < n; i++) {
+		struct view_rcpt one = rcpts[i];
+
+		for (j = i; j > 0 && rcpts[j - 1].kind > one.kind; j--)
+			rcpts[j] = rcpts[j - 1];
+		rcpts[j] = one;
+	}
+}
+
 static void
 fill_rcpts(struct page *page, struct view_message *view, struct reasons *why)
 {
@@ -117,6 +132,7 @@ fill_rcpts(struct page *page, struct view_message *view, struct reasons *why)
 		    i < strlen(mp->m.kinds) ? mp->m.kinds[i] : 'b');
 		hidden += rcpts[i].kind == VIEW_RCPT_BCC;
 	}
+	sort_rcpts(rcpts, i);
 	view->rcpts = rcpts;
 	view->rcpt_count = i;
 	if (hidden > 0)
@@ -214,6 +230,19 @@ fill_decision(struct page *page, struct view_message *view)
 	view->decided_us = d->at_us;
 }
 
+/* "agent:1.7" and the like as a person would say it. */
+static const char *
+who_did(const struct review_event *e)
+{
+	if (e->who[0] != '\0')
+		return e->who;
+	if (strncmp(e->actor, "agent", 5) == 0)
+		return "the agent";
+	if (strncmp(e->actor, "worker", 6) == 0)
+		return "the relay";
+	return e->actor;
+}
+
 static void
 fill_events(struct page *page, struct view_message *view)
 {
@@ -227,7 +256,7 @@ fill_events(struct page *page, struct view_message *view)
 
 		events[i] = (struct view_event){ .at_us = e->at_us,
 			.what = words_event(e->type),
-			.who = e->who[0] != '\0' ? e->who : e->actor };
+			.who = who_did(e) };
 	}
 	view->events = events;
 	view->event_count = mp->events.n;

@@ -157,10 +157,8 @@ view_message_body(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<p class=\"after\"><a href=\"/m/"), PATH(m->id),
 		    LIT("/download"));
 		put_why(out, m);
-		HTML(out,
-		    LIT("\" download>Download message</a> "
-			"<span class=\"muted\">as .eml; each download is in "
-			"the audit log</span></p>"));
+		HTML(out, LIT("\" download>Download message</a> "
+			      "<span class=\"muted\">as .eml</span></p>"));
 	}
 	HTML(out, LIT("</section>"));
 }

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: ISC
+// The operators' pages in a real browser on a real database. Numbers are the
+// acceptance checks of the pages' design.
+import assert from 'node:assert/strict';
+import { gzipSync } from 'node:zlib';
+import https from 'node:https';
+import { Stack, launch, visitor, signIn, ready, mail } from './lib.mjs';
+
+const NASTY = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
+const tests = [];
+const test = (name, fn) => tests.push([name, fn]);
+let stack, browser;
+
+const held = (more = {}) => stack.ask('submit', {
+	rcpt: ['jana@example.org'], raw: mail(), subject: 'Hello', ...more,
+}).then((answer) => answer.id);
+
+async function using(options, fn) {
+	const context = await visitor(browser, stack, options);
+	try {
+		const page = await context.newPage();
+		page.setDefaultTimeout(15000);
+		await fn(page, context);
+		assert.deepEqual(context.faults, []);
+		assert.deepEqual(context.foreign, []);
+	} finally {
+		await context.close();
+	}
+}
+
+const quiet = (page) => page.waitForTimeout(450); // the keys' silence
+
+// A request as any program could make it, with the browser's cookie.
+function raw(cookie, method, path, headers = {}, body = '') {
+	return new Promise((resolve, reject) => {
+		const request = https.request(stack.url + path, {
+			method, rejectUnauthorized: false,
+			headers: { ...(cookie ? { Cookie: cookie } : {}),
+				...(body ? { 'Content-Type':
+					'application/x-www-form-urlencoded',
+				'Content-Length': Buffer.byteLength(body) } : {}),
+				...headers },
+		}, (response) => {
+			let text = '';
+			response.on('data', (d) => text += d);
+			response.on('end', () => resolve({
+				status: response.statusCode,
+				headers: response.headers, text }));
+		});
+		request.on('error', reject);
+		request.end(body);
+	});
+}
+
+async function cookieOf(context) {
+	const [c] = await context.cookies();
+	return `${c.name}=${c.value}`;
+}
+
+test('1 everything works without scripts', () =>
+	using({ javaScriptEnabled: false }, async (page) => {
+		const yes = await held({ subject: 'To approve' });
+		const no = await held({ subject: 'To reject' });
+		await signIn(page, stack);
+		await page.click(`a[href="/m/${yes}"]`);
+		await page.click('#approve > summary');
+		await page.click('#approve-button');
+		assert.equal((await stack.state(yes)).state, 2);
+		await page.goto('/m/' + no);
+		await page.click('#reject > summary');
+		await page.check('input[value=wrong_content]');
+		await page.fill('textarea[name=note]', 'Too long.\nAnd rude.');
+		await page.selectOption('select[name=hint]', 'revise_and_resubmit');
+		await page.click('#reject-button');
+		const row = await stack.state(no);
+		assert.equal(row.state, 3);
+		assert.equal(row.decisions[0].category, 'wrong_content');
+		assert.match(row.decisions[0].note, /^Too long\.\r?\nAnd rude\.$/);
+		assert.equal(row.decisions[0].hint, 'revise_and_resubmit');
+		await page.click('text=Sign out');
+		await page.goto('/q');
+		assert.match(page.url(), /\/login/);
+	}));
+
+test('2 keyboard alone: sign in, approve, reject', () =>
+	using({}, async (page) => {
+		const yes = await held();
+		const no = await held();
+		await page.goto('/login');
+		await page.keyboard.press('Tab');
+		for (let i = 0; i < 8; i++) {
+			if (await page.evaluate(
+				() => document.activeElement.name === 'name'))
+				break;
+			await page.keyboard.press('Tab');
+		}
+		await page.keyboard.type(stack.operator);
+		await page.keyboard.press('Tab');
+		await page.keyboard.type(stack.password);
+		await page.keyboard.press('Enter');
+		await page.waitForURL('**/q');
+		await ready(page);
+		await page.keyboard.press('j');
+		const box = await page.evaluate(() => {
+			const r = document.activeElement.getBoundingClientRect();
+			return [r.top >= 0, r.bottom <= innerHeight,
+				document.activeElement.matches(':focus-visible')];
+		});
+		assert.deepEqual(box, [true, true, true]);
+		await page.goto('/m/' + yes);
+		await ready(page);
+		await quiet(page);
+		await page.keyboard.press('a');
+		await page.keyboard.press('Enter');
+		await page.waitForURL(/said=approved/);
+		assert.equal((await stack.state(yes)).state, 2);
+		await page.goto('/m/' + no);
+		await ready(page);
+		await quiet(page);
+		await page.keyboard.press('r');
+		await page.keyboard.press('4');
+		await page.keyboard.press('Tab');
+		await page.keyboard.type('has a name in it, just r and a');
+		await page.keyboard.press('Control+Enter');
+		await page.waitForURL(/said=rejected/);
+		const row = await stack.state(no);
+		assert.equal(row.state, 3);
+		assert.equal(row.decisions[0].category, 'sensitive_data');
+	}));
+
+test('3 low risk takes one key, high a domain', () =>
+	using({}, async (page) => {
+		const low = await held({ risk: 5 });
+		const high = await held({ risk: 90 });
+		await signIn(page, stack);
+		await page.goto('/m/' + low);
+		await ready(page);
+		await quiet(page);
+		await page.keyboard.press('a');
+		await page.waitForURL(/said=approved/);
+		assert.equal((await stack.state(low)).state, 2);
+		await page.goto('/m/' + high);
+		await page.click('#approve > summary');
+		await page.fill('input[name=domain]', 'wrong.example');
+		await page.fill('#approve input[name=password]', stack.password);
+		await page.click('#approve-button');
+		assert.equal((await stack.state(high)).state, 1);
+		await page.goto('/m/' + high);
+		await page.click('#approve > summary');
+		await page.fill('input[name=domain]', 'example.org');
+		if (await page.locator('#approve input[name=password]').count())
+			await page.fill('#approve input[name=password]',
+				stack.password);
+		await page.click('#approve-button');
+		await page.waitForURL(/said=approved/);
+		assert.equal((await stack.state(high)).state, 2);
+	}));
+
+test('4 a held or doubled key decides one message', () =>
+	using({}, async (page) => {
+		const ids = [];
+		for (let i = 0; i < 3; i++)
+			ids.push(await held({ risk: 5 }));
+		await signIn(page, stack);
+		await page.goto('/m/' + ids[0]);
+		await ready(page);
+		await quiet(page);
+		for (let i = 0; i < 12; i++)
+			await page.keyboard.down('a'); // repeats after the first
+		await page.waitForURL(/said=approved/);
+		await ready(page);
+		await page.keyboard.down('a');
+		await page.keyboard.up('a');
+		await page.keyboard.press('a');
+		await page.waitForTimeout(100);
+		const states = [];
+		for (const id of ids)
+			states.push((await stack.state(id)).state);
+		assert.equal(states.filter((s) => s === 2).length, 1);
+	}));
+
+test('5 keys are dead in fields, with modifiers, in composition, when off', () =>
+	using({}, async (page) => {
+		const id = await held({ risk: 5 });
+		await signIn(page, stack);
+		await page.goto('/m/' + id);
+		await ready(page);
+		await quiet(page);
+		for (const key of ['Control+a', 'Alt+a', 'Meta+a'])
+			await page.keyboard.press(key);
+		await page.evaluate(() => document.dispatchEvent(
+			new KeyboardEvent('keydown', { key: 'a', isComposing: true,
+				bubbles: true })));
+		await page.keyboard.press('r');
+		await page.fill('textarea[name=note]', '');
+		await page.focus('textarea[name=note]');
+		await page.keyboard.type('a7ua');
+		assert.equal(await page.inputValue('textarea[name=note]'), 'a7ua');
+		assert.equal((await stack.state(id)).state, 1);
+		await page.goto('/account');
+		await ready(page);
+		await page.uncheck('#keys-on');
+		await page.goto('/m/' + id);
+		await ready(page);
+		await quiet(page);
+		await page.keyboard.press('a');
+		await page.waitForTimeout(100);
+		assert.equal((await stack.state(id)).state, 1);
+		await page.goto('/account');
+		await ready(page);
+		await page.check('#keys-on');
+		await page.fill('#key-approve', 'y');
+		await page.press('#key-approve', 'Tab');
+		await page.goto('/m/' + id);
+		await ready(page);
+		await quiet(page);
+		await page.keyboard.press('y');
+		await page.waitForURL(/said=approved/);
+		assert.equal((await stack.state(id)).state, 2);
+	}));
+
+test('9 hostile subject, name, file, purpose are text', () =>
+	using({}, async (page) => {
+		const id = await held({
+			subject: NASTY, context: { purpose: NASTY, run_id: NASTY },
+			raw: mail({ subject: NASTY,
+				to: '"' + NASTY.replaceAll('"', '') +
+					'" <jana@example.org>',
+				more: 'Content-Type: multipart/mixed; boundary=b\n',
+				body: '--b\nContent-Type: text/html\n\n' + NASTY +
+					'\n--b\nContent-Type: application/pdf\n' +
+					'Content-Disposition: attachment; filename="' +
+					'x\u202efdp.exe ' + NASTY + '"\n' +
+					'Content-Transfer-Encoding: base64\n\nTVqQAAMA' +
+					'\n--b--\n' }),
+		});
+		await signIn(page, stack);
+		for (const path of ['/q', '/m/' + id, `/m/${id}?view=headers`,
+			`/m/${id}?view=raw`, '/q?q=' + encodeURIComponent(NASTY)]) {
+			await page.goto(path);
+			assert.equal(await page.locator('img').count(), 0, path);
+			assert.equal(await page.locator('body script').count(), 0);
+		}
+		await page.goto('/m/' + id);
+		assert.ok((await page.textContent('#subject')).includes(NASTY));
+		assert.ok((await page.textContent('#agent')).includes(NASTY));
+		const files = await page.textContent('#files');
+		assert.ok(files.includes('U+202E'), files); // 10: shown, not obeyed
+		assert.ok(files.includes('says application/pdf, is Windows program'));
+	}));
+
+test('11 Bcc and differences between header and envelope', () =>
+	using({}, async (page) => {
+		const id = await held({
+			rcpt: ['jana@example.org', 'secret@collector.example'],
+			raw: mail({ cc: 'boss@example.com',
+				more: 'Reply-To: x@elsewhere.example\n' +
+					'Content-Type: text/plain\n' }) });
+		await signIn(page, stack);
+		await page.goto('/m/' + id);
+		assert.match(await page.textContent('.hidden-rcpt'),
+			/Bcc.*secret@collector\.example.*in no header/s);
+		assert.match(await page.textContent('.ghost'), /boss@example\.com/);
+		assert.match(await page.textContent('#who'), /answers go elsewhere/);
+		await page.click('#approve > summary');
+		assert.match(await page.textContent('#approve .named'),
+			/secret@collector\.example\s*Bcc/);
+	}));
+
+test('15 two people, one decision', () => using({}, async (page, context) => {
+	const id = await held();
+	await signIn(page, stack);
+	await page.goto('/m/' + id);
+	const other = await context.newPage();
+	await other.goto('/m/' + id);
+	await page.click('#approve > summary');
+	await page.click('#approve-button');
+	await page.waitForURL(/said=approved/);
+	await other.click('#reject > summary');
+	await other.check('input[value=other]');
+	const [answer] = await Promise.all([
+		other.waitForResponse((r) => r.request().method() === 'POST'),
+		other.click('#reject-button')]);
+	assert.equal(answer.status(), 409);
+	assert.match(await other.textContent('main'), /approved/);
+	const row = await stack.state(id);
+	assert.equal(row.decisions.length, 1);
+	assert.equal(row.releases, 1);
+}));
+
+test('16 a changed fingerprint approves nothing', () =>
+	using({}, async (page) => {
+		const id = await held();
+		await signIn(page, stack);
+		await page.goto('/m/' + id);
+		await page.evaluate(() => {
+			for (const i of document.querySelectorAll('[name=digest]'))
+				i.value = i.value.replace(/.$/, (c) => c === '0' ? '1' : '0');
+		});
+		await page.click('#approve > summary');
+		const [answer] = await Promise.all([
+			page.waitForResponse((r) => r.request().method() === 'POST'),
+			page.click('#approve-button')]);
+		assert.equal(answer.status(), 412);
+		const row = await stack.state(id);
+		assert.deepEqual([row.state, row.releases], [1, 0]);
+	}));
+
+test('17 undo', () => using({}, async (page) => {
+	const id = await held();
+	await signIn(page, stack);
+	await page.goto('/m/' + id);
+	await page.click('#approve > summary');
+	await page.click('#approve-button');
+	await page.waitForURL(/said=approved/);
+	await ready(page);
+	await quiet(page);
+	assert.match(await page.textContent('#undo'), /Hello/);
+	await page.keyboard.press('u');
+	await page.waitForURL(/said=undone/);
+	const row = await stack.state(id);
+	assert.deepEqual([row.state, row.round, row.queued], [1, 2, 0]);
+	await page.goto('/m/' + id);
+	assert.match(await page.textContent('#why'), /came back/);
+}));
+
+test('25 forged requests change nothing', () =>
+	using({}, async (page, context) => {
+		const id = await held();
+		await signIn(page, stack);
+		await page.goto('/m/' + id);
+		const cookie = await cookieOf(context);
+		const form = await page.evaluate(() => new URLSearchParams(
+			new FormData(document.querySelector('#approve-form')))
+			.toString() + '&verdict=a');
+		const bare = form.replace(/csrf=[^&]*/, 'csrf=0');
+		const mine = { Origin: stack.url, 'Sec-Fetch-Site': 'same-origin' };
+		for (const [path, headers, body] of [
+			[`/m/${id}/decide`, {}, form],
+			[`/m/${id}/decide`, { ...mine,
+				'Sec-Fetch-Site': 'cross-site' }, form],
+			[`/m/${id}/decide`, { ...mine,
+				Origin: 'https://evil.example' }, form],
+			[`/m/${id}/decide`, { ...mine, Origin: 'null' }, form],
+			[`/m/${id}/decide`, mine, bare],
+			[`/m/${id}/%64ecide`, { ...mine,
+				'Sec-Fetch-Site': 'same-site' }, form],
+			['/login', { Origin: 'https://evil.example' }, 'name=a'],
+		]) {
+			const answer = await raw(cookie, 'POST', path, headers, body);
+			// a path in another spelling is no path at all
+			assert.equal(answer.status, path.includes('%') ? 404 : 403,
+				path + JSON.stringify(headers));
+		}
+		assert.equal((await stack.state(id)).state, 1);
+		const good = await raw(cookie, 'POST', `/m/${id}/decide`, mine, form);
+		assert.equal(good.status, 303);
+		assert.equal((await stack.state(id)).state, 2);
+	}));
+
+test('26 routes by role and tenant', async () => {
+	const people = {
+		auditor: ['auditor', null], reviewer: ['reviewer', 'acme'],
+		foreign: ['reviewer', 'other'], senior: ['senior', 'acme'],
+	};
+	for (const [name, [role, tenant]] of Object.entries(people))
+		await stack.ask('operator', { name, role, tenant,
+			password: 'a long enough pass phrase' });
+	const want = {
+		nobody: { get: 303, post: 401, list: 303 },
+		auditor: { get: 200, post: 403, list: 200 },
+		reviewer: { get: 200, post: 303, list: 200 },
+		foreign: { get: 404, post: 404, list: 200 },
+		senior: { get: 200, post: 303, list: 200 },
+	};
+	for (const who of Object.keys(want)) {
+		const id = await held();
+		await using({}, async (page, context) => {
+			let cookie = '', csrf = '';
+			if (who !== 'nobody') {
+				await signIn(page, stack, who, 'a long enough pass phrase');
+				cookie = await cookieOf(context);
+				await page.goto('/account');
+				csrf = await page.inputValue('input[name=csrf] >> nth=0');
+			}
+			const got = {};
+			got.get = (await raw(cookie, 'GET', '/m/' + id)).status;
+			got.list = (await raw(cookie, 'GET', '/history')).status;
+			const [row] = await stack.sql('SELECT digest FROM d.message ' +
+				'WHERE message_id = (SELECT max(message_id::text)::uuid ' +
+				'FROM d.message)');
+			got.post = (await raw(cookie, 'POST', `/m/${id}/decide`,
+				{ Origin: stack.url }, new URLSearchParams({ csrf,
+					verdict: 'r', category: 'other', version: '1',
+					round: '1', digest: 'sha256:' + row.digest,
+					once: '0'.repeat(64) }).toString())).status;
+			assert.deepEqual(got, want[who], who);
+			for (const path of [`/m/${id}/download`, `/m/${id}/file/0`]) {
+				const status = (await raw(cookie, 'GET', path)).status;
+				if (who === 'nobody')
+					assert.equal(status, 303);
+				if (who === 'foreign')
+					assert.equal(status, 404);
+			}
+			assert.equal((await stack.state(id)).state,
+				want[who].post === 303 ? 3 : 1, who);
+		});
+	}
+});
+
+test('27 the session cookie', () => using({}, async (page, context) => {
+	await signIn(page, stack);
+	const [first] = await context.cookies();
+	assert.deepEqual([first.name, first.secure, first.httpOnly,
+		first.sameSite, first.path, first.value.length],
+	['__Host-sid', true, true, 'Strict', '/', 52]);
+	await signIn(page, stack);
+	const [second] = await context.cookies();
+	assert.notEqual(second.value, first.value);
+	await page.click('text=Sign out');
+	await page.waitForURL('**/login');
+	const after = await raw('__Host-sid=' + second.value, 'GET', '/q');
+	assert.equal(after.status, 303);
+	const log = (await stack.ask('log')).lines.join('\n');
+	assert.ok(!log.includes(second.value) && !log.includes(stack.password));
+	await page.goto('/login?return_to=//evil.example');
+	assert.equal(await page.inputValue('input[name=return_to]'), '/q');
+}));
+
+test('28 GET on a mailed link changes nothing', () =>
+	using({}, async (page, context) => {
+		const id = await held();
+		for (const method of ['GET', 'HEAD'])
+			assert.equal((await raw('', method, '/r/' + id)).status, 303);
+		await page.goto('/r/' + id);
+		assert.match(page.url(), /login/);
+		await signIn(page, stack);
+		const cookie = await cookieOf(context);
+		for (const path of ['decide', 'undo', 'open'])
+			assert.equal((await raw(cookie, 'GET',
+				`/m/${id}/${path}`)).status, 405);
+		await page.goto('/r/' + id);
+		assert.equal((await stack.state(id)).state, 1);
+	}));
+
+test('31 headers, no inline anything, budgets', () =>
+	using({}, async (page, context) => {
+		for (let i = 0; i < 12; i++)
+			await stack.ask('submit', { inbox: i % 2, count: 4,
+				rcpt: ['jana@example.org'], raw: mail(), subject: 'S {n}' });
+		const id = await held();
+		await signIn(page, stack);
+		const cookie = await cookieOf(context);
+		for (const path of ['/login', '/setup', '/q', '/history', '/inboxes',
+			'/pause', '/account', '/m/' + id, '/nothing']) {
+			const answer = await raw(cookie, 'GET', path);
+			const csp = answer.headers['content-security-policy'];
+			assert.match(csp, /^default-src 'none'; script-src 'self'/);
+			assert.doesNotMatch(csp, /unsafe/);
+			assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+			assert.equal(answer.headers['cache-control'], 'no-store');
+			assert.equal(answer.headers['cross-origin-opener-policy'],
+				'same-origin');
+			assert.doesNotMatch(answer.text,
+				/<style|\sstyle=|\son[a-z]+=|<script(?! type="module" src)/);
+			assert.ok(gzipSync(answer.text).length < 12288, path);
+			await page.goto(path);
+			assert.ok(await page.evaluate(
+				() => document.querySelectorAll('*').length) < 1500);
+		}
+		const html = (await raw(cookie, 'GET', '/q')).text;
+		let total = gzipSync(html).length;
+		const assets = html.match(/\/assets\/[^"]+/g);
+		assert.ok(assets.length <= 4);
+		for (const asset of assets) {
+			const answer = await raw('', 'GET', asset,
+				{ 'Accept-Encoding': 'gzip' });
+			const size = Number(answer.headers['content-length']);
+			total += size;
+			assert.match(answer.headers['cache-control'], /immutable/);
+			assert.ok(size < (asset.endsWith('.css') ? 10240 :
+				asset.endsWith('.js') ? 14336 : 4096), asset);
+		}
+		assert.ok(total < 40960, String(total));
+	}));
+
+test('pause and resume with the password', () => using({}, async (page) => {
+	await signIn(page, stack);
+	await page.goto('/pause');
+	const all = page.locator('[data-level=global]');
+	await all.locator('summary').click();
+	await all.locator('input[name=reason]').fill('a test');
+	await all.locator('button').click();
+	await page.waitForURL(/said=paused/);
+	await page.goto('/q');
+	assert.match(await page.textContent('.paused'), /All sending is paused/);
+	await page.goto('/pause');
+	await all.locator('summary').click();
+	await all.locator('input[name=reason]').fill('over');
+	if (await all.locator('input[name=password]').count()) {
+		await all.locator('input[name=password]').fill('wrong');
+		await all.locator('button').click();
+		await page.waitForURL(/error=password/);
+		await all.locator('summary').click();
+		await all.locator('input[name=reason]').fill('over');
+		await all.locator('input[name=password]').fill(stack.password);
+	}
+	await all.locator('button').click();
+	await page.waitForURL(/said=resumed/);
+	assert.equal(await page.locator('.paused').count(), 0);
+}));
+
+test('decided mail opens only for a reason; downloads are attachments', () =>
+	using({}, async (page, context) => {
+		const id = await held();
+		await signIn(page, stack);
+		const cookie = await cookieOf(context);
+		const file = await raw(cookie, 'GET', `/m/${id}/download`);
+		assert.match(file.headers['content-disposition'], /^attachment;/);
+		assert.equal(file.headers['content-type'],
+			'application/octet-stream');
+		assert.match(file.text, /^From: Helpdesk/);
+		await page.goto('/m/' + id);
+		await page.click('#reject > summary');
+		await page.check('input[value=duplicate]');
+		await page.click('#reject-button');
+		await page.waitForURL(/said=rejected/);
+		await page.goto('/m/' + id);
+		assert.equal(await page.locator('.prose').count(), 0);
+		assert.equal((await raw(cookie, 'GET', `/m/${id}/download`)).status,
+			403);
+		await page.fill('input[name=why]', 'The customer called');
+		await page.click('text=Open');
+		assert.match(await page.textContent('.prose'), /all is well/);
+	}));
+
+test('a phone: bar, targets, no sideways scroll', () =>
+	using({ viewport: { width: 390, height: 844 }, hasTouch: true,
+		isMobile: true }, async (page) => {
+		const id = await held();
+		await signIn(page, stack);
+		for (const path of ['/q', '/history', '/inboxes', '/pause',
+			'/account', '/m/' + id]) {
+			await page.goto(path);
+			assert.ok(await page.evaluate(() =>
+				document.documentElement.scrollWidth <= innerWidth), path);
+		}
+		const heights = await page.$$eval('.bar .button',
+			(all) => all.map((b) => b.getBoundingClientRect().height));
+		assert.equal(heights.length, 2);
+		assert.ok(heights.every((h) => h >= 44));
+		await page.tap('.bar .primary');
+		await page.tap('#approve-button');
+		await page.waitForURL(/said=approved/);
+		assert.equal((await stack.state(id)).state, 2);
+	}));
+
+const only = process.argv.slice(2);
+let passed = 0, failed = 0;
+stack = await Stack.start({ STACK_UNDO: '30s' });
+browser = await launch();
+try {
+	for (const [name, fn] of tests) {
+		if (only.length && !only.some((o) => name.startsWith(o)))
+			continue;
+		try {
+			await fn();
+			passed++;
+			console.log('ok   ' + name);
+		} catch (e) {
+			failed++;
+			console.log('FAIL ' + name + '\n' + (e.stack || e));
+		}
+	}
+} finally {
+	await browser.close();
+	await stack.stop();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed ? 1 : 0;
