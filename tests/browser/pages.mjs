@@ -445,8 +445,8 @@ test('28 GET on a mailed link changes nothing', () =>
 
 test('31 headers, no inline anything, budgets', () =>
 	using({}, async (page, context) => {
-		for (let i = 0; i < 12; i++)
-			await stack.ask('submit', { inbox: i % 2, count: 4,
+		for (let i = 0; i < 2; i++)
+			await stack.ask('submit', { inbox: i, count: 24,
 				rcpt: ['jana@example.org'], raw: mail(), subject: 'S {n}' });
 		const id = await held();
 		await signIn(page, stack);

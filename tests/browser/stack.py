@@ -22,6 +22,8 @@ import sys
 import time
 import uuid
 
+import psycopg2.extras
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.path.insert(0, TOP)
@@ -73,6 +75,7 @@ def seal_body(key, tenant, u, version, plain):
 
 class Stack:
     def __init__(self, seats=1):
+        self.gateway = None
         undo = os.environ.get("STACK_UNDO", "10s")
         self.d = postern.Deployment(extra={"admin": {
             "undo": undo,
@@ -94,8 +97,13 @@ class Stack:
                 "dir": d.dir}
 
     def call(self, types, *args):
-        rows = self.d.sql("SELECT * FROM api.submit_1(%s)" % ",".join(
-            "%s::" + t for t in types), *args, user="l_gateway")
+        if self.gateway is None:
+            self.gateway = self.d.connect("l_gateway")
+        with self.gateway.cursor(
+                cursor_factory=psycopg2.extras.RealDictCursor) as cur:
+            cur.execute("SELECT * FROM api.submit_1(%s)" % ",".join(
+                "%s::" + t for t in types), args)
+            rows = cur.fetchall()
         if rows[0]["status"] != 202:
             raise AssertionError("submit: %r" % rows)
         return rows[0]
@@ -109,8 +117,10 @@ class Stack:
     def submit(self, box, rcpt, raw, risk, kinds, subject, context, n):
         d = self.d
         auth = seals.auth_of(seals.token_secret(box.key))
-        row = d.api("auth_1", box.tenant_id, box.full_key_id, auth, None,
-                    user="l_gateway")
+        if not hasattr(box, "auth"):
+            box.auth = d.api("auth_1", box.tenant_id, box.full_key_id, auth,
+                             None, user="l_gateway")
+        row = box.auth
         u = uuid7()
         raw = re.sub(r"\r?\n", "\r\n", raw.replace("{n}", str(n)))
         plain = raw.encode("utf-8", "surrogateescape")
