@@ -105,7 +105,8 @@ def send_email(d, box, tls, key=None, sender=None):
         "--smtp-ssl-cert-path=" + d.ca_file, "--smtp-user=" + box.address,
         "--smtp-pass=" + (key or box.smtp_key), *patches], cwd=home,
         env={**os.environ, "HOME": home, "GIT_CONFIG_NOSYSTEM": "1",
-             "GIT_COMMITTER_NAME": "Agent",
+             "GIT_AUTHOR_NAME": "Agent", "GIT_COMMITTER_NAME": "Agent",
+             "GIT_AUTHOR_EMAIL": sender or box.address,
              "GIT_COMMITTER_EMAIL": sender or box.address,
              "GIT_CEILING_DIRECTORIES": d.dir})
 
