@@ -41,15 +41,15 @@ utf8_char_allowed(int32_t c)
 		break;
 	}
 	return c != 0xff20 && c != 0xfe6b && c != 0xff1c && c != 0xff1e &&
-	    c != 0xff0c && c != 0xff1b;
+	       c != 0xff0c && c != 0xff1b;
 }
 
 static bool
 is_atext(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	    (c >= '0' && c <= '9') ||
-	    (c != '\0' && strchr(atom_specials, c) != NULL);
+	       (c >= '0' && c <= '9') ||
+	       (c != '\0' && strchr(atom_specials, c) != NULL);
 }
 
 /* One character of `s` taken, or a result that says what is wrong. */
@@ -135,8 +135,8 @@ to_nfc(struct buf *b)
 	char text[4 * ADDRESS_MAX];
 	int32_t n;
 
-	(void)u_strFromUTF8(wide, ADDRESS_MAX, &n, (const char *)b->p,
-	    (int32_t)b->n, &e);
+	(void)u_strFromUTF8(
+	    wide, ADDRESS_MAX, &n, (const char *)b->p, (int32_t)b->n, &e);
 	n = unorm2_normalize(nfc, wide, n, out, 2 * ADDRESS_MAX, &e);
 	(void)u_strToUTF8(text, sizeof(text), &n, out, n, &e);
 	if (U_FAILURE(e))

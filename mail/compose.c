@@ -91,9 +91,9 @@ compose_header_allowed(struct str name)
 	}
 	for (i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
 		n = strlen(denied[i]);
-		if (denied[i][n - 1] == '*' ?
-			str_istarts(name, (struct str){ denied[i], n - 1 }) :
-			str_ieq(name, str_of(denied[i])))
+		if (denied[i][n - 1] == '*'
+			? str_istarts(name, (struct str){ denied[i], n - 1 })
+			: str_ieq(name, str_of(denied[i])))
 			return false;
 	}
 	return true;
@@ -128,8 +128,8 @@ address_split(struct str given, struct str *name, struct address *a,
 	}
 	r = address_parse(a, spec);
 	if (r != ADDRESS_OK)
-		return fail(err, E_INVALID_ADDRESS, "", "%s",
-		    address_result_text(r));
+		return fail(
+		    err, E_INVALID_ADDRESS, "", "%s", address_result_text(r));
 	if (a->utf8_local && !allow_utf8)
 		return fail(err, E_INVALID_ADDRESS, "",
 		    "Local parts beyond ASCII are not accepted yet.");
@@ -173,10 +173,10 @@ mailbox_put(struct work *w, struct str given, const char *field)
 
 	if (!text_check(w, given, 1000, field))
 		return false;
-	if (!address_split(given, &name, &a, w->c->allow_utf8_address,
-		w->err)) {
-		(void)snprintf(w->err->field, sizeof(w->err->field), "%s",
-		    field);
+	if (!address_split(
+		given, &name, &a, w->c->allow_utf8_address, w->err)) {
+		(void)snprintf(
+		    w->err->field, sizeof(w->err->field), "%s", field);
 		return false;
 	}
 	if (name.n == 0) {
@@ -304,8 +304,8 @@ headers_put(struct work *w)
 	if (!from_put(w) || !list_put(w, "To", "to", c->to, c->to_count) ||
 	    !list_put(w, "Cc", "cc", c->cc, c->cc_count) ||
 	    !list_put(w, "Bcc", "bcc", c->bcc, c->bcc_count) ||
-	    !list_put(w, "Reply-To", "reply_to", c->reply_to,
-		c->reply_to_count))
+	    !list_put(
+		w, "Reply-To", "reply_to", c->reply_to, c->reply_to_count))
 		return false;
 	subject_put(w);
 	if (!ids_put(w) || !extra_put(w))
@@ -327,8 +327,8 @@ boundary_put(struct work *w, int level)
 static void
 multipart_begin(struct work *w, int level, const char *subtype)
 {
-	buf_printf(w->out, "Content-Type: multipart/%s;\r\n boundary=\"",
-	    subtype);
+	buf_printf(
+	    w->out, "Content-Type: multipart/%s;\r\n boundary=\"", subtype);
 	boundary_put(w, level);
 	buf_puts(w->out, "\"\r\n\r\n");
 }
@@ -350,8 +350,7 @@ text_put(struct work *w, const char *type, struct str s)
 
 	for (i = 0; i < s.n; i++) {
 		if (s.p[i] == '\r' || s.p[i] == '\n') {
-			if (s.p[i] == '\r' && i + 1 < s.n &&
-			    s.p[i + 1] == '\n')
+			if (s.p[i] == '\r' && i + 1 < s.n && s.p[i + 1] == '\n')
 				i++;
 			buf_puts(&flat, "\r\n");
 		} else {
@@ -389,8 +388,8 @@ static bool
 is_token_char(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-	    (c >= 'A' && c <= 'Z') ||
-	    (c != '\0' && strchr("-._~", c) != NULL);
+	       (c >= 'A' && c <= 'Z') ||
+	       (c != '\0' && strchr("-._~", c) != NULL);
 }
 
 /* filename="..." when simple, else RFC 2231 pieces. */
@@ -416,8 +415,8 @@ filename_put(struct work *w, struct str s)
 		if (is_token_char(s.p[i]))
 			buf_putc(w->out, s.p[i]);
 		else
-			buf_printf(w->out, "%%%02X",
-			    (unsigned)(unsigned char)s.p[i]);
+			buf_printf(
+			    w->out, "%%%02X", (unsigned)(unsigned char)s.p[i]);
 		column += is_token_char(s.p[i]) ? 1 : 3;
 	}
 }
@@ -439,8 +438,8 @@ attachment_check(struct work *w, size_t i)
 		if (!text_check(w, a->content_type, 200, at))
 			return false;
 		ok = param_parse(&l, a->content_type, true, &why) &&
-		    l.count == 0 && strncmp(l.head, "multipart/", 10) != 0 &&
-		    strncmp(l.head, "message/", 8) != 0;
+		     l.count == 0 && strncmp(l.head, "multipart/", 10) != 0 &&
+		     strncmp(l.head, "message/", 8) != 0;
 		param_free(&l);
 		if (!ok)
 			return fail(w->err, E_VALIDATION_ERROR, at,
@@ -462,9 +461,9 @@ attachment_check(struct work *w, size_t i)
 static void
 attachment_put(struct work *w, const struct compose_attachment *a)
 {
-	struct str type = a->content_type.n > 0 ?
-	    a->content_type :
-	    str_lit("application/octet-stream");
+	struct str type = a->content_type.n > 0
+			      ? a->content_type
+			      : str_lit("application/octet-stream");
 
 	buf_printf(w->out, "Content-Type: %.*s\r\n", (int)type.n, type.p);
 	buf_puts(w->out, "Content-Transfer-Encoding: base64\r\n");
@@ -546,8 +545,8 @@ body_put(struct work *w)
 }
 
 bool
-compose_build(struct buf *out, const struct compose *c,
-    struct compose_error *err)
+compose_build(
+    struct buf *out, const struct compose *c, struct compose_error *err)
 {
 	struct work w = { .out = out, .c = c, .err = err };
 	size_t start = out->n;

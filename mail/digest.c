@@ -45,8 +45,7 @@ digest_compute(unsigned char out[DIGEST_LEN], const struct digest_input *in)
 }
 
 void
-digest_format(char out[DIGEST_TEXT_MAX],
-    const unsigned char digest[DIGEST_LEN])
+digest_format(char out[DIGEST_TEXT_MAX], const unsigned char digest[DIGEST_LEN])
 {
 	memcpy(out, PREFIX, PREFIX_LEN);
 	hex_encode(out + PREFIX_LEN, digest, DIGEST_LEN);
@@ -56,8 +55,8 @@ bool
 digest_parse(unsigned char out[DIGEST_LEN], struct str text)
 {
 	return str_starts(text, str_lit(PREFIX)) &&
-	    hex_decode(out, DIGEST_LEN, text.p + PREFIX_LEN,
-		text.n - PREFIX_LEN);
+	       hex_decode(
+		   out, DIGEST_LEN, text.p + PREFIX_LEN, text.n - PREFIX_LEN);
 }
 
 struct body_tag *
@@ -73,7 +72,7 @@ body_tag_new(const struct secret *message_key)
 	params[1] = OSSL_PARAM_construct_end();
 	t->mac = EVP_MAC_CTX_new(mac);
 	BUG_ON(t->mac == NULL ||
-	    !EVP_MAC_init(t->mac, message_key->b, message_key->n, params));
+	       !EVP_MAC_init(t->mac, message_key->b, message_key->n, params));
 	EVP_MAC_free(mac);
 	return t;
 }

@@ -35,8 +35,7 @@ label_valid(struct str l)
 {
 	size_t i;
 
-	if (l.n == 0 || l.n > LABEL_MAX || l.p[0] == '-' ||
-	    l.p[l.n - 1] == '-')
+	if (l.n == 0 || l.n > LABEL_MAX || l.p[0] == '-' || l.p[l.n - 1] == '-')
 		return false;
 	for (i = 0; i < l.n; i++) {
 		if (!((l.p[i] >= 'a' && l.p[i] <= 'z') ||
@@ -74,9 +73,9 @@ idna(char out[256], const char *name, int flags)
 	bool scrap;
 
 	if (rc != IDN2_OK)
-		r = rc == IDN2_TOO_BIG_DOMAIN || rc == IDN2_TOO_BIG_LABEL ?
-		    ADDRESS_TOO_LONG :
-		    ADDRESS_IDNA;
+		r = rc == IDN2_TOO_BIG_DOMAIN || rc == IDN2_TOO_BIG_LABEL
+			? ADDRESS_TOO_LONG
+			: ADDRESS_IDNA;
 	else if (strlen((char *)got) > NAME_MAX_BYTES)
 		r = ADDRESS_TOO_LONG;
 	else if (!name_valid(str_of((char *)got), &scrap))
@@ -128,9 +127,9 @@ address_domain_canonical(char out[256], struct str domain)
 }
 
 /* Top labels that are never in public DNS (RFC 6761, 6762, 8375, ...). */
-static const char *const private_tops[] = { "local", "localdomain",
-	"localhost", "internal", "intranet", "lan", "home", "corp", "private",
-	"onion", "arpa" };
+static const char *const private_tops[] = { "local", "localdomain", "localhost",
+	"internal", "intranet", "lan", "home", "corp", "private", "onion",
+	"arpa" };
 
 bool
 address_domain_public(const struct address *a)

@@ -7,9 +7,9 @@
 #include "mail/header.h"
 #include "mail/param.h"
 
-static const char *const once[] = { "Content-Type",
-	"Content-Transfer-Encoding", "Content-Disposition", "Content-ID",
-	"Content-Description", "Content-Location", "MIME-Version" };
+static const char *const once[] = { "Content-Type", "Content-Transfer-Encoding",
+	"Content-Disposition", "Content-ID", "Content-Description",
+	"Content-Location", "MIME-Version" };
 
 /* Copy text; false when it does not fit. */
 static bool
@@ -156,8 +156,8 @@ struct names {
 };
 
 static bool
-names_take(struct names *n, size_t at, const struct param_list *l,
-    const char *name)
+names_take(
+    struct names *n, size_t at, const struct param_list *l, const char *name)
 {
 	enum param_form ext = param_extended(l, name, &n->text[at]);
 	struct str plain;
@@ -179,8 +179,7 @@ extension(struct str name)
 
 	while (i > 0 && name.p[i - 1] != '.')
 		i--;
-	return i == 0 ? str_lit("") :
-			(struct str){ name.p + i, name.n - i };
+	return i == 0 ? str_lit("") : (struct str){ name.p + i, name.n - i };
 }
 
 static bool
@@ -239,9 +238,9 @@ read_disposition(struct mime_part *p, const struct header *h,
 		return true;
 	if (!param_parse(&l, f->value, false, why))
 		return false;
-	p->disposition = strcmp(l.head, "inline") == 0 ?
-	    MIME_DISPOSITION_INLINE :
-	    MIME_DISPOSITION_ATTACHMENT;
+	p->disposition = strcmp(l.head, "inline") == 0
+			     ? MIME_DISPOSITION_INLINE
+			     : MIME_DISPOSITION_ATTACHMENT;
 	ok = names_take(names, 0, &l, "filename");
 	param_free(&l);
 	return ok;
@@ -272,8 +271,8 @@ read_content_type(struct entity *e, const struct header *h,
 	struct param_list l;
 	bool ok;
 
-	if (!param_parse(&l, f != NULL ? f->value : str_of(default_type),
-		true, why))
+	if (!param_parse(
+		&l, f != NULL ? f->value : str_of(default_type), true, why))
 		return false;
 	memcpy(e->part->type, l.head, sizeof(l.head));
 	ok = read_type(e, &l, why);
@@ -297,7 +296,7 @@ read_names(struct entity *e, const struct header *h, const char *default_type,
 	if (ok) {
 		*why = "A file name cannot be read in one way.";
 		ok = read_disposition(e->part, h, &names, why) &&
-		    names_choose(e->part, &names);
+		     names_choose(e->part, &names);
 	}
 	for (i = 0; i < 4; i++)
 		buf_free(&names.text[i]);
@@ -315,8 +314,8 @@ version_valid(const struct header *h)
 		return true;
 	v = str_trim(f->value);
 	return str_starts(v, str_lit("1.0")) &&
-	    (v.n == 3 || v.p[3] == ' ' || v.p[3] == '\t' || v.p[3] == '(' ||
-		v.p[3] == '\r');
+	       (v.n == 3 || v.p[3] == ' ' || v.p[3] == '\t' || v.p[3] == '(' ||
+		   v.p[3] == '\r');
 }
 
 bool
@@ -344,7 +343,7 @@ entity_read(struct entity *e, struct str section, const char *default_type,
 		ok = false;
 	}
 	ok = ok && read_names(e, &h, default_type, why) &&
-	    read_encoding(e->part, &h, why);
+	     read_encoding(e->part, &h, why);
 	if (ok)
 		read_content_id(e->part, &h);
 	header_free(&h);

@@ -23,7 +23,7 @@ struct entity {
  * `section` without the empty line. `default_type` counts when the header
  * has no Content-Type: "text/plain", in a digest "message/rfc822".
  */
-bool entity_read(struct entity *e, struct str section,
-    const char *default_type, const char **why);
+bool entity_read(struct entity *e, struct str section, const char *default_type,
+    const char **why);
 
 #endif

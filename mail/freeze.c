@@ -95,12 +95,12 @@ piece_check(struct freeze *f, const char *p, size_t len, bool ends)
 		return fail(f, E_MESSAGE_MALFORMED, "The message has a NUL.");
 	f->line_size += len;
 	if (f->line_size > HEADER_LINE_MAX + 1u + ends)
-		return fail(f, E_MESSAGE_MALFORMED,
-		    "A line is longer than 998 bytes.");
+		return fail(
+		    f, E_MESSAGE_MALFORMED, "A line is longer than 998 bytes.");
 	f->has_cr = p[len - 1] == '\r';
 	if (f->line_size > HEADER_LINE_MAX && !ends && !f->has_cr)
-		return fail(f, E_MESSAGE_MALFORMED,
-		    "A line is longer than 998 bytes.");
+		return fail(
+		    f, E_MESSAGE_MALFORMED, "A line is longer than 998 bytes.");
 	if (ends)
 		f->line_size = 0;
 	return true;
@@ -140,8 +140,9 @@ static bool
 header_done(struct freeze *f, size_t n)
 {
 	struct buf out = { 0 };
-	struct freeze_header h = { .conf = &f->conf, .info = &f->info,
-		.out = &out };
+	struct freeze_header h = {
+		.conf = &f->conf, .info = &f->info, .out = &out
+	};
 	bool ok = freeze_header(&h, (struct str){ (char *)f->head.p, n });
 
 	if (!ok)

@@ -26,12 +26,11 @@ static const char *const removed[] = { "Bcc", "Return-Path",
 	"Errors-To", "X-Confirm-Reading-To", "Disposition-Notification-*",
 	"Return-Receipt-To", "Apparently-To", "X-Original-To", "Delivered-To",
 	"X-Envelope-*", "Envelope-To", "X-SMTPAPI", "X-MC-*", "X-Mailgun-*",
-	"X-SES-*", "X-PM-*", "X-MJ-*", "X-Mailjet-*", "X-MSYS-API",
-	"X-Sib-*", "Mailin-*", "X-Rcpt-*", "Return-*" };
+	"X-SES-*", "X-PM-*", "X-MJ-*", "X-Mailjet-*", "X-MSYS-API", "X-Sib-*",
+	"Mailin-*", "X-Rcpt-*", "Return-*" };
 
-static bool
-refuse(struct freeze_header *f, enum err_code code, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
+static bool refuse(struct freeze_header *f, enum err_code code, const char *fmt,
+    ...) PRINTF_LIKE(3, 4);
 
 static bool
 refuse(struct freeze_header *f, enum err_code code, const char *fmt, ...)
@@ -87,8 +86,8 @@ is_blank(struct str value)
 
 /* From or Sender is this inbox and nothing else. */
 static bool
-check_identity(struct freeze_header *f, const struct header *h,
-    const char *name)
+check_identity(
+    struct freeze_header *f, const struct header *h, const char *name)
 {
 	const struct header_field *field = header_find(h, name, 0);
 	const char *why = "", *mine = f->conf->inbox->wire;
@@ -97,11 +96,10 @@ check_identity(struct freeze_header *f, const struct header *h,
 
 	if (header_count(h, name) != 1)
 		return refuse(f, E_SENDER_MISMATCH,
-		    "There must be exactly one %s, and it is %s.", name,
-		    mine);
+		    "There must be exactly one %s, and it is %s.", name, mine);
 	if (!mailbox_parse_strict(field->value, &m, &why))
-		return refuse(f, E_SENDER_MISMATCH,
-		    "%s is not exactly %s: %s", name, mine, why);
+		return refuse(f, E_SENDER_MISMATCH, "%s is not exactly %s: %s",
+		    name, mine, why);
 	if (!address_eq(&m.address, f->conf->inbox))
 		return refuse(f, E_SENDER_MISMATCH,
 		    "%s is %.80s; this key may send only as %.80s", name,
@@ -113,8 +111,8 @@ check_identity(struct freeze_header *f, const struct header *h,
 		buf_printf(&text, " <%s>", m.address.wire);
 	else
 		buf_puts(&text, m.address.wire);
-	text_copy(f->info->header_from, sizeof(f->info->header_from),
-	    buf_str(&text));
+	text_copy(
+	    f->info->header_from, sizeof(f->info->header_from), buf_str(&text));
 	buf_free(&text);
 	return true;
 }
@@ -203,8 +201,7 @@ read_thread(struct freeze_info *info, const struct header *h)
 	size_t i, n;
 
 	if (f != NULL && header_ids(f->value, id, 1) == 1)
-		text_copy(info->in_reply_to, sizeof(info->in_reply_to),
-		    id[0]);
+		text_copy(info->in_reply_to, sizeof(info->in_reply_to), id[0]);
 	f = header_find(h, "References", 0);
 	n = f == NULL ? 0 : header_ids(f->value, id, FREEZE_REFERENCES_MAX);
 	for (i = 0; i < n; i++) {
@@ -223,8 +220,8 @@ check_origin(struct freeze_header *f, const struct header *h)
 	bool ok;
 
 	if (field != NULL && !header_date_valid(field->value))
-		return refuse(f, E_MESSAGE_MALFORMED,
-		    "Date is not a date of RFC 5322.");
+		return refuse(
+		    f, E_MESSAGE_MALFORMED, "Date is not a date of RFC 5322.");
 	field = header_find(h, "Message-ID", 0);
 	if (field == NULL)
 		return true;
@@ -235,8 +232,8 @@ check_origin(struct freeze_header *f, const struct header *h)
 		    buf_str(&flat));
 	f->info->has_message_id = ok;
 	buf_free(&flat);
-	return ok ||
-	    refuse(f, E_MESSAGE_MALFORMED, "Message-ID is not <left@right>.");
+	return ok || refuse(f, E_MESSAGE_MALFORMED,
+			 "Message-ID is not <left@right>.");
 }
 
 /* DKIM-Signature of our domain, or of none that can be read. */
@@ -257,8 +254,8 @@ dkim_is_ours(const struct freeze_header *f, struct str value)
 		if (!str_eq(name, str_lit("d")))
 			continue;
 		ours = d[0] != '\0' ||
-		    !address_domain_canonical(d, str_trim(tag)) ||
-		    str_eq(str_of(d), own);
+		       !address_domain_canonical(d, str_trim(tag)) ||
+		       str_eq(str_of(d), own);
 		if (ours)
 			break;
 	}
@@ -276,7 +273,7 @@ is_removed(const struct freeze_header *f, const struct header_field *field)
 			return true;
 	}
 	return str_ieq(field->name, str_lit("DKIM-Signature")) &&
-	    dkim_is_ours(f, field->value);
+	       dkim_is_ours(f, field->value);
 }
 
 /* What the agent said about its purpose goes to the reviewer only. */
@@ -306,11 +303,9 @@ add_missing(struct freeze_header *f, const struct header *h)
 		buf_printf(f->out, "Date: %s\r\n", date);
 	if (!f->info->has_message_id) {
 		base32_encode(id, f->conf->message.b, 16);
-		(void)snprintf(f->info->message_id,
-		    sizeof(f->info->message_id), "<%s@%.200s>", id,
-		    address_domain(f->conf->inbox).p);
-		buf_printf(f->out, "Message-ID: %s\r\n",
-		    f->info->message_id);
+		(void)snprintf(f->info->message_id, sizeof(f->info->message_id),
+		    "<%s@%.200s>", id, address_domain(f->conf->inbox).p);
+		buf_printf(f->out, "Message-ID: %s\r\n", f->info->message_id);
 	}
 	if (header_find(h, "MIME-Version", 0) == NULL &&
 	    (header_find(h, "Content-Type", 0) != NULL ||
@@ -346,8 +341,8 @@ check_charset(struct freeze_header *f, const struct header *h)
 	if (!h->has_8bit)
 		return true;
 	if (!f->conf->smtputf8)
-		return refuse(f, E_SMTPUTF8_NEEDED,
-		    "The header has bytes above 127.");
+		return refuse(
+		    f, E_SMTPUTF8_NEEDED, "The header has bytes above 127.");
 	if (!h->is_utf8)
 		return refuse(f, E_MESSAGE_MALFORMED,
 		    "The header has bytes that are not UTF-8.");
@@ -387,17 +382,18 @@ freeze_header(struct freeze_header *f, struct str section)
 		return refuse(f, E_MESSAGE_MALFORMED,
 		    "The header is larger than 100 KiB.");
 	if (!header_parse(&h, section, &why))
-		return refuse(f, has_odd_from(section) ? E_SENDER_MISMATCH :
-							 E_MESSAGE_MALFORMED,
+		return refuse(f,
+		    has_odd_from(section) ? E_SENDER_MISMATCH
+					  : E_MESSAGE_MALFORMED,
 		    "%s", why);
 	ok = h.count <= HEADER_FIELDS_MAX ||
-	    refuse(f, E_MESSAGE_MALFORMED,
-		"The header has more than 1000 fields.");
+	     refuse(f, E_MESSAGE_MALFORMED,
+		 "The header has more than 1000 fields.");
 	ok = ok && check_identity(f, &h, "From");
 	if (ok && header_count(&h, "Sender") > 0)
 		ok = check_identity(f, &h, "Sender");
 	ok = ok && check_fields(f, &h) && check_charset(f, &h) &&
-	    check_lists(f, &h) && check_origin(f, &h);
+	     check_lists(f, &h) && check_origin(f, &h);
 	if (ok) {
 		read_subject(f->info, &h);
 		read_thread(f->info, &h);

@@ -32,7 +32,7 @@ name_len(struct str line)
 	size_t i = 0;
 
 	while (i < line.n && line.p[i] >= 33 && line.p[i] <= 126 &&
-	    line.p[i] != ':')
+	       line.p[i] != ':')
 		i++;
 	return i;
 }
@@ -195,8 +195,7 @@ header_id_valid(struct str id)
 	const char *at;
 	size_t i;
 
-	if (id.n < 5 || id.n > 250 || id.p[0] != '<' ||
-	    id.p[id.n - 1] != '>')
+	if (id.n < 5 || id.n > 250 || id.p[0] != '<' || id.p[id.n - 1] != '>')
 		return false;
 	for (i = 1; i < id.n - 1; i++) {
 		if (id.p[i] <= 32 || id.p[i] >= 127 ||
@@ -205,7 +204,7 @@ header_id_valid(struct str id)
 	}
 	at = memchr(id.p, '@', id.n);
 	return at != NULL && at > id.p + 1 && at < id.p + id.n - 2 &&
-	    memchr(at + 1, '@', (size_t)(id.p + id.n - at - 1)) == NULL;
+	       memchr(at + 1, '@', (size_t)(id.p + id.n - at - 1)) == NULL;
 }
 
 size_t
@@ -215,8 +214,7 @@ header_ids(struct str value, struct str *id, size_t max)
 	size_t n = 0;
 	struct str one;
 
-	while (n < max &&
-	    (open = memchr(value.p, '<', value.n)) != NULL) {
+	while (n < max && (open = memchr(value.p, '<', value.n)) != NULL) {
 		value.n -= (size_t)(open - value.p);
 		value.p = open;
 		end = memchr(value.p, '>', value.n);

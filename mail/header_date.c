@@ -51,9 +51,8 @@ word(struct str *s, const char *list)
 	size_t i, n = strlen(list);
 
 	for (i = 0; i < n; i += 3) {
-		if (s->n >= 3 &&
-		    str_ieq((struct str){ s->p, 3 },
-			(struct str){ list + i, 3 })) {
+		if (s->n >= 3 && str_ieq((struct str){ s->p, 3 },
+				     (struct str){ list + i, 3 })) {
 			s->p += 3;
 			s->n -= 3;
 			return true;
@@ -124,7 +123,7 @@ header_date_valid(struct str s)
 		return true;
 	/* "(UTC)": one comment, flat. */
 	return s.n >= 2 && s.p[0] == '(' && s.p[s.n - 1] == ')' &&
-	    memchr(s.p + 1, '(', s.n - 1) == NULL;
+	       memchr(s.p + 1, '(', s.n - 1) == NULL;
 }
 
 void

@@ -65,8 +65,8 @@ until_question(struct str *s, struct str *out)
 }
 
 size_t
-header_word_split(struct str s, struct str *charset, char *encoding,
-    struct str *text)
+header_word_split(
+    struct str s, struct str *charset, char *encoding, struct str *text)
 {
 	struct str rest = s, enc;
 
@@ -76,20 +76,18 @@ header_word_split(struct str s, struct str *charset, char *encoding,
 	rest.n -= 2;
 	if (!until_question(&rest, charset) || charset->n == 0 ||
 	    !until_question(&rest, &enc) || enc.n != 1 ||
-	    strchr("bBqQ", enc.p[0]) == NULL ||
-	    !until_question(&rest, text) || rest.n == 0 || rest.p[0] != '=')
+	    strchr("bBqQ", enc.p[0]) == NULL || !until_question(&rest, text) ||
+	    rest.n == 0 || rest.p[0] != '=')
 		return 0;
 	*encoding = (char)(enc.p[0] | 0x20);
 	return (size_t)(rest.p + 1 - s.p);
 }
 
 /* windows-1252 where it differs from Latin-1; 0 = no character. */
-static const uint16_t high[32] = {
-	0x20ac, 0, 0x201a, 0x192, 0x201e, 0x2026, 0x2020, 0x2021, 0x2c6,
-	0x2030, 0x160, 0x2039, 0x152, 0, 0x17d, 0, 0, 0x2018, 0x2019, 0x201c,
-	0x201d, 0x2022, 0x2013, 0x2014, 0x2dc, 0x2122, 0x161, 0x203a, 0x153,
-	0, 0x17e, 0x178
-};
+static const uint16_t high[32] = { 0x20ac, 0, 0x201a, 0x192, 0x201e, 0x2026,
+	0x2020, 0x2021, 0x2c6, 0x2030, 0x160, 0x2039, 0x152, 0, 0x17d, 0, 0,
+	0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x2dc, 0x2122,
+	0x161, 0x203a, 0x153, 0, 0x17e, 0x178 };
 
 static void
 latin_to_utf8(struct buf *out, const struct buf *in)
@@ -165,8 +163,8 @@ header_decode(struct buf *out, struct str value, bool *undecoded)
 	while (s.n > 0) {
 		n = header_word_split(s, &charset, &enc, &text);
 		if (n > 0) {
-			decode_word(&d, (struct str){ s.p, n }, charset, enc,
-			    text);
+			decode_word(
+			    &d, (struct str){ s.p, n }, charset, enc, text);
 			gap = (struct str){ s.p + n, 0 };
 		} else if (gap.p != NULL && (s.p[0] == ' ' || s.p[0] == '\t')) {
 			gap.n++; /* dropped if a word follows */

@@ -112,7 +112,7 @@ atom_len(struct str s)
 	size_t i = 0;
 
 	while (i < s.n && !is_space(s.p[i]) &&
-	    memchr("()<>[]:;,\"\\", s.p[i], 11) == NULL)
+	       memchr("()<>[]:;,\"\\", s.p[i], 11) == NULL)
 		i++;
 	return i;
 }
@@ -197,8 +197,8 @@ words_add(struct words *w, struct lexer *l, enum token t)
 
 /* One mailbox is complete: `spec` in brackets, or the words themselves. */
 static bool
-mailbox_make(struct mailbox *m, const struct words *w,
-    const struct str *angle, const char **why)
+mailbox_make(struct mailbox *m, const struct words *w, const struct str *angle,
+    const char **why)
 {
 	enum address_result r;
 
@@ -245,8 +245,8 @@ element_end(struct list_state *st, bool may_be_empty)
 		st->l.why = "An address is missing.";
 		return may_be_empty;
 	}
-	if (!mailbox_make(&m, &st->w, st->has_angle ? &st->angle : NULL,
-		&st->l.why))
+	if (!mailbox_make(
+		&m, &st->w, st->has_angle ? &st->angle : NULL, &st->l.why))
 		return false;
 	if (++st->count > MAILBOX_LIST_MAX) {
 		st->l.why = "A header names more than 1000 addresses.";
@@ -262,8 +262,7 @@ element_end(struct list_state *st, bool may_be_empty)
 static bool
 group_begin(struct list_state *st)
 {
-	if (st->in_group || st->has_angle || st->w.count == 0 ||
-	    st->w.has_at) {
+	if (st->in_group || st->has_angle || st->w.count == 0 || st->w.has_at) {
 		st->l.why = "A group is malformed or inside another one.";
 		return false;
 	}
@@ -335,11 +334,12 @@ step(struct list_state *st, enum token t)
 }
 
 bool
-mailbox_list_parse(struct str value, mailbox_fn *fn, void *arg,
-    const char **why)
+mailbox_list_parse(
+    struct str value, mailbox_fn *fn, void *arg, const char **why)
 {
-	struct list_state st = { .l = { .s = value, .comments = true },
-		.fn = fn, .arg = arg };
+	struct list_state st = {
+		.l = { .s = value, .comments = true }, .fn = fn, .arg = arg
+	};
 	bool ok = true;
 
 	st.l.why = "The address list is malformed.";
@@ -360,8 +360,7 @@ mailbox_name_text(struct buf *out, const struct mailbox *m)
 		if (m->name.p[i] == '"') {
 			quoted = !quoted;
 		} else {
-			if (quoted && m->name.p[i] == '\\' &&
-			    i + 1 < m->name.n)
+			if (quoted && m->name.p[i] == '\\' && i + 1 < m->name.n)
 				i++;
 			buf_putc(&plain, m->name.p[i]);
 		}
@@ -399,8 +398,8 @@ name_check(const struct mailbox *m, const char **why)
 		return true;
 	mailbox_name_text(&text, m);
 	ok = !name_poses(buf_str(&text)) ||
-	    (address_parse(&a, str_trim(buf_str(&text))) == ADDRESS_OK &&
-		address_eq(&a, &m->address));
+	     (address_parse(&a, str_trim(buf_str(&text))) == ADDRESS_OK &&
+		 address_eq(&a, &m->address));
 	if (ok && strstr(buf_cstr(&text), "=?") != NULL)
 		ok = false;
 	if (!ok)
@@ -425,11 +424,11 @@ mailbox_parse_strict(struct str value, struct mailbox *out, const char **why)
 			angle = l.text;
 			has_angle = true;
 		} else if ((t == TOKEN_ATOM || t == TOKEN_STRING) &&
-		    !has_angle) {
+			   !has_angle) {
 			words_add(&w, &l, t);
 		} else {
-			*why = t == TOKEN_BAD ? l.why :
-						"Exactly one address is "
+			*why = t == TOKEN_BAD ? l.why
+					      : "Exactly one address is "
 						"needed, without groups.";
 			return false;
 		}
@@ -439,5 +438,5 @@ mailbox_parse_strict(struct str value, struct mailbox *out, const char **why)
 		return false;
 	}
 	return mailbox_make(out, &w, has_angle ? &angle : NULL, why) &&
-	    name_check(out, why);
+	       name_check(out, why);
 }

@@ -36,8 +36,8 @@ take_token(struct cursor *c)
 {
 	char *from = c->p;
 
-	while (c->p < c->end && *c->p > 32 && *c->p < 127 &&
-	    strchr("()<>@,;:\\\"/[]?=", *c->p) == NULL)
+	while (c->p<c->end && * c->p> 32 && *c->p < 127 &&
+	       strchr("()<>@,;:\\\"/[]?=", *c->p) == NULL)
 		c->p++;
 	return (struct str){ from, (size_t)(c->p - from) };
 }
@@ -162,8 +162,8 @@ head_take(struct param_list *l, struct cursor *c, bool is_type)
 }
 
 bool
-param_parse(struct param_list *l, struct str value, bool is_type,
-    const char **why)
+param_parse(
+    struct param_list *l, struct str value, bool is_type, const char **why)
 {
 	struct buf flat = { 0 };
 	struct cursor c;
@@ -220,7 +220,7 @@ sections(const struct param_list *l, const char *name)
 
 	for (i = 0; i < l->count; i++)
 		n += str_eq(l->param[i].name, str_of(name)) &&
-		    l->param[i].section >= 0;
+		     l->param[i].section >= 0;
 	return n;
 }
 
@@ -297,7 +297,7 @@ param_extended(const struct param_list *l, const char *name, struct buf *out)
 			break;
 	}
 	ok = ok && i == (n == 0 ? 1 : n) &&
-	    (bytes.n == 0 || to_utf8(out, charset, &bytes));
+	     (bytes.n == 0 || to_utf8(out, charset, &bytes));
 	buf_free(&bytes);
 	return ok ? PARAM_PRESENT : PARAM_BAD;
 }

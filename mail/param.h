@@ -32,8 +32,8 @@ struct param_list {
 };
 
 /* `is_type`: the head is type "/" subtype, else one token. */
-bool param_parse(struct param_list *l, struct str value, bool is_type,
-    const char **why);
+bool param_parse(
+    struct param_list *l, struct str value, bool is_type, const char **why);
 void param_free(struct param_list *l);
 
 enum param_form {
@@ -42,10 +42,10 @@ enum param_form {
 	PARAM_BAD, /* gaps, or a charset that is not ours to decode */
 };
 /* `name="value"`: bytes as they are. */
-enum param_form param_plain(const struct param_list *l, const char *name,
-    struct str *out);
+enum param_form param_plain(
+    const struct param_list *l, const char *name, struct str *out);
 /* `name*=utf-8''...` and `name*0=...`: as UTF-8 text appended to `out`. */
-enum param_form param_extended(const struct param_list *l, const char *name,
-    struct buf *out);
+enum param_form param_extended(
+    const struct param_list *l, const char *name, struct buf *out);
 
 #endif

@@ -46,7 +46,7 @@ mime_part_is_text(const struct mime_part *p)
 {
 	return (strcmp(p->type, "text/plain") == 0 ||
 		   strcmp(p->type, "text/html") == 0) &&
-	    p->kind != MIME_MULTIPART && p->kind != MIME_MESSAGE &&
-	    p->disposition != MIME_DISPOSITION_ATTACHMENT &&
-	    p->filename[0] == '\0';
+	       p->kind != MIME_MULTIPART && p->kind != MIME_MESSAGE &&
+	       p->disposition != MIME_DISPOSITION_ATTACHMENT &&
+	       p->filename[0] == '\0';
 }

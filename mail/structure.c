@@ -93,21 +93,23 @@ push(struct structure *s, uint64_t at)
 	if (up == NULL)
 		return true;
 	l->part.parent = up->part.ix;
-	n = snprintf(l->part.path, STRUCTURE_PATH_MAX, "%s%s%u",
-	    up->part.path, up->part.path[0] != '\0' ? "." : "",
-	    ++up->children);
+	n = snprintf(l->part.path, STRUCTURE_PATH_MAX, "%s%s%u", up->part.path,
+	    up->part.path[0] != '\0' ? "." : "", ++up->children);
 	BUG_ON(n < 0 || n >= STRUCTURE_PATH_MAX);
 	return true;
 }
 
 /* Text outside of parts, as a part of its own. */
 static void
-text_emit(struct structure *s, struct level *l, enum mime_kind kind,
-    uint64_t end)
+text_emit(
+    struct structure *s, struct level *l, enum mime_kind kind, uint64_t end)
 {
-	struct mime_part p = { .kind = kind, .parent = l->part.ix,
-		.depth = l->part.depth + 1, .header_at = l->text_at,
-		.body_at = l->text_at, .body_size = end - l->text_at };
+	struct mime_part p = { .kind = kind,
+		.parent = l->part.ix,
+		.depth = l->part.depth + 1,
+		.header_at = l->text_at,
+		.body_at = l->text_at,
+		.body_size = end - l->text_at };
 
 	if (!l->text_seen || s->part == NULL)
 		return;
@@ -121,7 +123,7 @@ static bool
 counts_as_attachment(const struct mime_part *p)
 {
 	return p->kind == MIME_MESSAGE ||
-	    (p->kind == MIME_LEAF && !mime_part_is_text(p));
+	       (p->kind == MIME_LEAF && !mime_part_is_text(p));
 }
 
 /* The innermost entity ends at `end`. */
@@ -175,8 +177,8 @@ match(struct str line, const char *boundary)
 
 /* At a boundary of level `i`, `at` = where its line begins. */
 static bool
-boundary(struct structure *s, size_t i, bool is_last, uint64_t at,
-    uint64_t next)
+boundary(
+    struct structure *s, size_t i, bool is_last, uint64_t at, uint64_t next)
 {
 	struct level *l = s->level[i];
 	uint64_t end = at >= 2 ? at - 2 : 0;
@@ -192,8 +194,8 @@ boundary(struct structure *s, size_t i, bool is_last, uint64_t at,
 		if (end > l->text_at)
 			text_emit(s, l, MIME_PREAMBLE, end);
 		if (is_last)
-			return fail(s, E_MESSAGE_MALFORMED,
-			    "A multipart has no part.");
+			return fail(
+			    s, E_MESSAGE_MALFORMED, "A multipart has no part.");
 	}
 	l->text_seen = false;
 	l->text_at = next;
@@ -221,8 +223,7 @@ try_boundary(struct structure *s, struct str line, bool *done)
 		if (m == MATCH_NONE)
 			continue;
 		*done = true;
-		return boundary(s, i, m == MATCH_CLOSE, s->at,
-		    s->at + line.n);
+		return boundary(s, i, m == MATCH_CLOSE, s->at, s->at + line.n);
 	}
 	return true;
 }

@@ -65,9 +65,9 @@ transfer_q(struct buf *out, struct str s)
 	int v;
 
 	for (i = 0; i < s.n; i++) {
-		v = s.p[i] != '=' ? -1 :
-				    hex_pair((struct str){ s.p + i + 1,
-					s.n - i - 1 });
+		v = s.p[i] != '='
+			? -1
+			: hex_pair((struct str){ s.p + i + 1, s.n - i - 1 });
 		if (v >= 0) {
 			buf_u8(out, (unsigned)v);
 			i += 2;

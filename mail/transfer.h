@@ -28,7 +28,6 @@ void transfer_base64_lines(struct buf *out, struct str s);
  * folded so that no line exceeds 76 characters. `column` is where the line
  * stands already.
  */
-void transfer_words(struct buf *out, struct str s, bool phrase,
-    size_t column);
+void transfer_words(struct buf *out, struct str s, bool phrase, size_t column);
 
 #endif

@@ -12,11 +12,7 @@ utf8_next(struct str *s)
 	uint32_t c = p[0];
 	size_t n, i;
 
-	n = c < 0x80	 ? 1 :
-	    c >= 0xf0	 ? 4 :
-	    c >= 0xe0	 ? 3 :
-	    c >= 0xc0	 ? 2 :
-			   0;
+	n = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 0;
 	s->p++;
 	s->n--;
 	if (n == 1)
@@ -50,7 +46,7 @@ static bool
 is_control(int32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 ||
-	    c == 0x2029;
+	       c == 0x2029;
 }
 
 void

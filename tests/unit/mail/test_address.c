@@ -20,23 +20,38 @@ static const struct {
 	{ "\"a b\"@c.example", "\"a b\"@c.example" },
 	{ "user+caf_=a_b=c@gmail.com", "user+caf_=a_b=c@gmail.com" },
 	{ "u%other@ours.example", "u%other@ours.example" },
-	{ "a@b\xc3\xbc" "cher.example", "a@xn--bcher-kva.example" },
+	{ "a@b\xc3\xbc"
+	  "cher.example",
+	    "a@xn--bcher-kva.example" },
 	{ "a@XN--BCHER-KVA.example", "a@xn--bcher-kva.example" },
 	{ "\xc3\xa9@x.example", "\xc3\xa9@x.example" },
 	{ "e\xcc\x81@x.example", "\xc3\xa9@x.example" }, /* NFC */
 	{ "a@[127.0.0.1]", "a@[127.0.0.1]" },
 	{ "a@localhost", "a@localhost" },
-	{ "", NULL }, { "a", NULL }, { "@x.example", NULL },
-	{ "a@", NULL }, { ".a@x.example", NULL }, { "a.@x.example", NULL },
-	{ "a..b@x.example", NULL }, { "a@x..example", NULL },
-	{ "a@x.example.", NULL }, { "a@-x.example", NULL },
-	{ "a@x_y.example", NULL }, { "a b@x.example", NULL },
-	{ "a@b@x.example", NULL }, { "<a@x.example>", NULL },
-	{ "a@x.example>", NULL }, { "\"a@x.example", NULL },
-	{ "\"\"@x.example", NULL }, { "a\r\n@x.example", NULL },
-	{ "a\x7f@x.example", NULL }, { "\xff@x.example", NULL },
+	{ "", NULL },
+	{ "a", NULL },
+	{ "@x.example", NULL },
+	{ "a@", NULL },
+	{ ".a@x.example", NULL },
+	{ "a.@x.example", NULL },
+	{ "a..b@x.example", NULL },
+	{ "a@x..example", NULL },
+	{ "a@x.example.", NULL },
+	{ "a@-x.example", NULL },
+	{ "a@x_y.example", NULL },
+	{ "a b@x.example", NULL },
+	{ "a@b@x.example", NULL },
+	{ "<a@x.example>", NULL },
+	{ "a@x.example>", NULL },
+	{ "\"a@x.example", NULL },
+	{ "\"\"@x.example", NULL },
+	{ "a\r\n@x.example", NULL },
+	{ "a\x7f@x.example", NULL },
+	{ "\xff@x.example", NULL },
 	{ "a\xe2\x80\xae@x.example", NULL }, /* turns text */
-	{ "a\xef\xbc\xa0" "b@x.example", NULL }, /* wide @ */
+	{ "a\xef\xbc\xa0"
+	  "b@x.example",
+	    NULL }, /* wide @ */
 	{ "a@x.example, b@x.example", NULL },
 	{ "a@xn--a.example", NULL },
 };
@@ -54,15 +69,15 @@ test_parse(void **state)
 
 		if ((r == ADDRESS_OK) != (addresses[i].canonical != NULL))
 			print_message("%s: %d\n", addresses[i].text, r);
-		assert_int_equal(r == ADDRESS_OK,
-		    addresses[i].canonical != NULL);
+		assert_int_equal(
+		    r == ADDRESS_OK, addresses[i].canonical != NULL);
 		if (r != ADDRESS_OK)
 			continue;
 		assert_string_equal(a.canonical, addresses[i].canonical);
 		assert_string_equal(a.wire, addresses[i].text);
 		/* What is emitted parses to the same. */
-		assert_int_equal(address_parse(&again, str_of(a.wire)),
-		    ADDRESS_OK);
+		assert_int_equal(
+		    address_parse(&again, str_of(a.wire)), ADDRESS_OK);
 		assert_true(address_eq(&a, &again));
 	}
 }
@@ -110,10 +125,9 @@ test_domain(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
-		assert_int_equal(address_parse(&a, str_of(facts[i].text)),
-		    ADDRESS_OK);
-		assert_int_equal(address_domain_public(&a),
-		    facts[i].is_public);
+		assert_int_equal(
+		    address_parse(&a, str_of(facts[i].text)), ADDRESS_OK);
+		assert_int_equal(address_domain_public(&a), facts[i].is_public);
 	}
 }
 
@@ -123,20 +137,22 @@ test_inbox(void **state)
 	static const struct {
 		const char *text;
 		bool ok;
-	} facts[] = { { "bot@x.example", true }, { "a.b+c_d-1@x.example",
-		true }, { "postmaster@x.example", false },
-		{ "Root@x.example", false }, { "a.@x.example", false },
-		{ "-a@x.example", false }, { "a-@x.example", false },
-		{ "\"a b\"@x.example", false }, { "a!b@x.example", false },
-		{ "\xc3\xa9@x.example", false }, { "a@[1.2.3.4]", false } };
+	} facts[] = { { "bot@x.example", true },
+		{ "a.b+c_d-1@x.example", true },
+		{ "postmaster@x.example", false }, { "Root@x.example", false },
+		{ "a.@x.example", false }, { "-a@x.example", false },
+		{ "a-@x.example", false }, { "\"a b\"@x.example", false },
+		{ "a!b@x.example", false }, { "\xc3\xa9@x.example", false },
+		{ "a@[1.2.3.4]", false } };
 	struct address a;
 	const char *why;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
-		bool ok = address_parse(&a, str_of(facts[i].text)) ==
-			ADDRESS_OK && address_inbox_valid(&a, &why);
+		bool ok =
+		    address_parse(&a, str_of(facts[i].text)) == ADDRESS_OK &&
+		    address_inbox_valid(&a, &why);
 
 		assert_int_equal(ok, facts[i].ok);
 	}

@@ -27,7 +27,9 @@ static struct compose
 basic(void)
 {
 	return (struct compose){ .from = str_lit("bot@example.org"),
-		.to = to, .to_count = 1, .subject = str_lit("hi"),
+		.to = to,
+		.to_count = 1,
+		.subject = str_lit("hi"),
 		.text = str_lit("hello\n.\nMAIL FROM:<x@y>\n") };
 }
 
@@ -39,7 +41,9 @@ freeze_all(const struct compose *c, struct freeze **out)
 	struct address inbox;
 	struct buf b = { 0 };
 	struct freeze_conf conf = { .hostname = str_lit("mx"),
-		.with = "HTTPS", .inbox = &inbox, .size_max = 1 << 24 };
+		.with = "HTTPS",
+		.inbox = &inbox,
+		.size_max = 1 << 24 };
 
 	assert_int_equal(address_parse(&inbox, c->from), ADDRESS_OK);
 	if (!compose_build(&b, c, &err))
@@ -72,10 +76,8 @@ test_round_trip(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct compose c = basic();
-		struct compose_attachment a = {
-			.filename = str_of(texts[i]),
-			.content = str_lit("\0\1\2")
-		};
+		struct compose_attachment a = { .filename = str_of(texts[i]),
+			.content = str_lit("\0\1\2") };
 		struct structure *s;
 		struct mime_list l = { 0 };
 		struct freeze *f;
@@ -89,8 +91,7 @@ test_round_trip(void **state)
 		assert_int_equal(freeze_info(f)->attachments, 1);
 		freeze_free(f);
 		s = structure_new(mime_list_add, &l);
-		assert_int_equal(structure_feed(s, frozen.p, frozen.n),
-		    E_NONE);
+		assert_int_equal(structure_feed(s, frozen.p, frozen.n), E_NONE);
 		assert_int_equal(structure_finish(s), E_NONE);
 		structure_free(s);
 		mime_list_sort(&l);
@@ -116,8 +117,8 @@ test_controls(void **state)
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		for (where = 0; where < 7; where++) {
 			struct compose c = basic();
-			struct compose_attachment a = {
-				.filename = str_lit("a") };
+			struct compose_attachment a = { .filename =
+							    str_lit("a") };
 			struct compose_header h = { str_lit("X-A"),
 				str_lit("a") };
 			struct str s = str_of(bad[i]);
@@ -129,13 +130,13 @@ test_controls(void **state)
 			c.attachment_count = c.header_count = 1;
 			c.reply_to_count = where == 6;
 			c.reply_to = &s;
-			*(where == 0     ? &c.subject :
-				where == 1 ? &a.filename :
-				where == 2 ? &a.content_type :
-				where == 3 ? &h.value :
-				where == 4 ? &h.name :
-				where == 5 ? &c.in_reply_to :
-					     &c.from_name) = s;
+			*(where == 0     ? &c.subject
+			    : where == 1 ? &a.filename
+			    : where == 2 ? &a.content_type
+			    : where == 3 ? &h.value
+			    : where == 4 ? &h.name
+			    : where == 5 ? &c.in_reply_to
+					 : &c.from_name) = s;
 			assert_false(compose_build(&b, &c, &err));
 			assert_int_not_equal(err.code, E_NONE);
 			assert_string_not_equal(err.field, "");
@@ -170,7 +171,9 @@ test_address(void **state)
 	} facts[] = { { "a@b.example", "a@b.example" },
 		{ "Ann <a@b.example>", "a@b.example" },
 		{ "\"Doe, J\" <a@b.example>", "a@b.example" },
-		{ "a@b\xc3\xbc" "cher.example", "a@xn--bcher-kva.example" },
+		{ "a@b\xc3\xbc"
+		  "cher.example",
+		    "a@xn--bcher-kva.example" },
 		{ "\xc3\xa9@b.example", NULL }, { "a", NULL },
 		{ "a@b.example, c@d.example", NULL }, { "<>", NULL },
 		{ "<a@b.example", NULL }, { "", NULL } };
@@ -180,8 +183,8 @@ test_address(void **state)
 	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
 		struct compose_error err;
 		struct buf b = { 0 };
-		bool ok = compose_address(&b, str_of(facts[i].given), false,
-		    &err);
+		bool ok =
+		    compose_address(&b, str_of(facts[i].given), false, &err);
 
 		assert_int_equal(ok, facts[i].wire != NULL);
 		if (ok)

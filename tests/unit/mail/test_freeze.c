@@ -29,11 +29,14 @@ start(bool utf8)
 {
 	static struct address inbox;
 	struct freeze_conf conf = { .hostname = str_lit("mx.example.org"),
-		.with = "ESMTPSA", .inbox = &inbox, .smtputf8 = utf8,
-		.now_us = 1700000000000000, .size_max = 1 << 20 };
+		.with = "ESMTPSA",
+		.inbox = &inbox,
+		.smtputf8 = utf8,
+		.now_us = 1700000000000000,
+		.size_max = 1 << 20 };
 
-	assert_int_equal(address_parse(&inbox, str_lit("bot@example.org")),
-	    ADDRESS_OK);
+	assert_int_equal(
+	    address_parse(&inbox, str_lit("bot@example.org")), ADDRESS_OK);
 	conf.message.b[0] = 1;
 	buf_clear(&frozen);
 	return freeze_new(&conf, collect, NULL);
@@ -82,8 +85,8 @@ check(const struct fact *f, size_t n)
 		enum err_code got = run(str_of(f[i].text), false);
 
 		if (got != f[i].code)
-			print_message("%s: %d, not %d\n", f[i].name, got,
-			    f[i].code);
+			print_message(
+			    "%s: %d, not %d\n", f[i].name, got, f[i].code);
 		assert_int_equal(got, f[i].code);
 	}
 }
@@ -100,16 +103,16 @@ test_from(void **state)
 		    "From: \"bot@example.org\" <bot@example.org>\r\n\r\n",
 		    E_NONE },
 		{ "none", TO "\r\n", E_SENDER_MISMATCH },
-		{ "other", "From: ceo@example.org\r\n\r\n",
-		    E_SENDER_MISMATCH },
+		{ "other", "From: ceo@example.org\r\n\r\n", E_SENDER_MISMATCH },
 		{ "two fields", FROM "From: ceo@example.org\r\n\r\n",
 		    E_SENDER_MISMATCH },
 		{ "two, other case", FROM "fRoM: ceo@example.org\r\n\r\n",
 		    E_SENDER_MISMATCH },
 		{ "leading space", " From: ceo@example.org\r\n" FROM "\r\n",
 		    E_SENDER_MISMATCH },
-		{ "space before colon", "From : ceo@example.org\r\n" FROM
-		    "\r\n", E_SENDER_MISMATCH },
+		{ "space before colon",
+		    "From : ceo@example.org\r\n" FROM "\r\n",
+		    E_SENDER_MISMATCH },
 		{ "folded name", "From\r\n : ceo@example.org\r\n" FROM "\r\n",
 		    E_SENDER_MISMATCH },
 		{ "sender only", "Sender: bot@example.org\r\n\r\n",
@@ -123,12 +126,13 @@ test_from(void **state)
 		    E_SENDER_MISMATCH },
 		{ "encoded address",
 		    "From: =?utf-8?B?Y2VvQGV4YW1wbGUub3Jn?= "
-		    ",<bot@example.org>\r\n\r\n", E_SENDER_MISMATCH },
+		    ",<bot@example.org>\r\n\r\n",
+		    E_SENDER_MISMATCH },
 		{ "encoded name is an address",
 		    "From: =?utf-8?B?Y2VvQGV4YW1wbGUub3Jn?= "
-		    "<bot@example.org>\r\n\r\n", E_SENDER_MISMATCH },
-		{ "route",
-		    "From: <@ceo@example.org:bot@example.org>\r\n\r\n",
+		    "<bot@example.org>\r\n\r\n",
+		    E_SENDER_MISMATCH },
+		{ "route", "From: <@ceo@example.org:bot@example.org>\r\n\r\n",
 		    E_SENDER_MISMATCH },
 		{ "route 2", "From: <@x.example:bot@example.org>\r\n\r\n",
 		    E_SENDER_MISMATCH },
@@ -156,10 +160,12 @@ test_from(void **state)
 		    E_SENDER_MISMATCH },
 		{ "wide at",
 		    "From: =?utf-8?Q?ceo=EF=BC=A0example.org?= "
-		    "<bot@example.org>\r\n\r\n", E_SENDER_MISMATCH },
+		    "<bot@example.org>\r\n\r\n",
+		    E_SENDER_MISMATCH },
 		{ "name with line end",
 		    "From: =?utf-8?Q?a=0A=0DBcc:_x?= <bot@example.org>\r\n"
-		    "\r\n", E_SENDER_MISMATCH },
+		    "\r\n",
+		    E_SENDER_MISMATCH },
 		{ "name with NUL",
 		    "From: =?utf-8?Q?ceo=00?= <bot@example.org>\r\n\r\n",
 		    E_SENDER_MISMATCH },
@@ -184,8 +190,10 @@ test_from(void **state)
 		    E_NONE },
 		{ "sender other", OK "Sender: ceo@example.org\r\n\r\n",
 		    E_SENDER_MISMATCH },
-		{ "two senders", OK "Sender: bot@example.org\r\n"
-		    "Sender: bot@example.org\r\n\r\n", E_SENDER_MISMATCH },
+		{ "two senders",
+		    OK "Sender: bot@example.org\r\n"
+		       "Sender: bot@example.org\r\n\r\n",
+		    E_SENDER_MISMATCH },
 	};
 
 	(void)state;
@@ -214,8 +222,9 @@ test_bytes(void **state)
 		    E_MESSAGE_MALFORMED },
 		{ "two subjects", OK "Subject: b\r\n\r\n",
 		    E_MESSAGE_MALFORMED },
-		{ "two dates", OK "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n"
-		    "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n\r\n",
+		{ "two dates",
+		    OK "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n"
+		       "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n\r\n",
 		    E_MESSAGE_MALFORMED },
 		{ "date", OK "Date: tomorrow\r\n\r\n", E_MESSAGE_MALFORMED },
 		{ "message-id", OK "Message-ID: x\r\n\r\n",
@@ -238,8 +247,8 @@ test_bytes(void **state)
 	CHECK(facts);
 	assert_int_equal(run((struct str){ nul, sizeof(nul) - 1 }, false),
 	    E_MESSAGE_MALFORMED);
-	assert_int_equal(run(str_lit(FROM "Subject: \xc3\xa9\r\n\r\n"), true),
-	    E_NONE);
+	assert_int_equal(
+	    run(str_lit(FROM "Subject: \xc3\xa9\r\n\r\n"), true), E_NONE);
 	assert_int_equal(run(str_lit(FROM "Subject: \xc3\r\n\r\n"), true),
 	    E_MESSAGE_MALFORMED);
 }
@@ -303,7 +312,8 @@ test_header_limits(void **state)
 static void
 test_result(void **state)
 {
-	static const char in[] = "Return-Path: <x@y.example>\r\n" OK
+	static const char in[] =
+	    "Return-Path: <x@y.example>\r\n" OK
 	    "Cc: \"A, B\" <b@example.net>\r\nbcc: secret@example.net,\r\n"
 	    " two@example.net\r\nX-Postern-Seen: yes\r\n"
 	    "Postern-Purpose: invoice\r\nX-SMTPAPI: {\"to\":[\"e@v\"]}\r\n"
@@ -312,7 +322,8 @@ test_result(void **state)
 	    "Content-Type: text/plain\r\n"
 	    "In-Reply-To: <a@b>\r\nReferences: <c@d>\r\n <a@b>\r\n"
 	    "\r\n.\r\nbody\r\n";
-	static const char want[] = "Received: by mx.example.org (Postern) "
+	static const char want[] =
+	    "Received: by mx.example.org (Postern) "
 	    "with ESMTPSA id msg_01000000000000000000000000; "
 	    "Tue, 14 Nov 2023 22:13:20 +0000\r\n" OK
 	    "Cc: \"A, B\" <b@example.net>\r\n"
@@ -341,13 +352,14 @@ test_result(void **state)
 	assert_true(str_eq(buf_str(&i->rcpt),
 	    str_lit("t ann@example.net\nc b@example.net\n"
 		    "b secret@example.net\nb two@example.net\n")));
-	assert_true(str_eq(buf_str(&i->context),
-	    str_lit("Postern-Purpose: invoice\n")));
+	assert_true(str_eq(
+	    buf_str(&i->context), str_lit("Postern-Purpose: invoice\n")));
 	freeze_free(f);
 }
 
-#define MIXED OK "MIME-Version: 1.0\r\n" \
-	      "Content-Type: multipart/mixed; boundary=\"b\"\r\n\r\n"
+#define MIXED                                                                  \
+	OK "MIME-Version: 1.0\r\n"                                             \
+	   "Content-Type: multipart/mixed; boundary=\"b\"\r\n\r\n"
 #define PART "--b\r\nContent-Type: text/plain\r\n\r\nhi\r\n"
 #define TYPE(t) OK "MIME-Version: 1.0\r\n" t "\r\n\r\nx\r\n"
 
@@ -369,18 +381,22 @@ test_mime(void **state)
 		    E_MESSAGE_MALFORMED },
 		{ "goes on", MIXED PART "--b--\r\n" PART "--b--\r\n",
 		    E_MESSAGE_MALFORMED },
-		{ "header only", MIXED "--b\r\nContent-Type: text/plain\r\n"
-		    "--b--\r\n", E_MESSAGE_MALFORMED },
+		{ "header only",
+		    MIXED "--b\r\nContent-Type: text/plain\r\n"
+			  "--b--\r\n",
+		    E_MESSAGE_MALFORMED },
 		{ "two types",
 		    TYPE("Content-Type: text/plain\r\n"
-			 "Content-Type: text/html"), E_MESSAGE_MALFORMED },
+			 "Content-Type: text/html"),
+		    E_MESSAGE_MALFORMED },
 		{ "two encodings",
 		    TYPE("Content-Transfer-Encoding: 7bit\r\n"
 			 "content-transfer-encoding: base64"),
 		    E_MESSAGE_MALFORMED },
 		{ "two boundaries",
 		    TYPE("Content-Type: multipart/mixed; boundary=a; "
-			 "boundary=b"), E_MESSAGE_MALFORMED },
+			 "boundary=b"),
+		    E_MESSAGE_MALFORMED },
 		{ "boundary by 2231",
 		    TYPE("Content-Type: multipart/mixed; boundary*=a"),
 		    E_MESSAGE_MALFORMED },
@@ -392,7 +408,8 @@ test_mime(void **state)
 		{ "encoded multipart",
 		    OK "Content-Transfer-Encoding: base64\r\n"
 		       "Content-Type: multipart/mixed; boundary=b\r\n\r\n" PART
-		       "--b--\r\n", E_MESSAGE_MALFORMED },
+		       "--b--\r\n",
+		    E_MESSAGE_MALFORMED },
 		{ "unknown encoding",
 		    TYPE("Content-Transfer-Encoding: x-uuencode"),
 		    E_MESSAGE_MALFORMED },
@@ -401,47 +418,54 @@ test_mime(void **state)
 		{ "comment in type",
 		    TYPE("Content-Type: text/plain (text/html)"),
 		    E_MESSAGE_MALFORMED },
-		{ "external body",
-		    TYPE("Content-Type: message/external-body"),
+		{ "external body", TYPE("Content-Type: message/external-body"),
 		    E_MESSAGE_MALFORMED },
 		{ "partial", TYPE("Content-Type: message/partial; id=a"),
 		    E_MESSAGE_MALFORMED },
 		{ "names differ",
 		    TYPE("Content-Type: text/plain; name=\"a.exe\"\r\n"
 			 "Content-Disposition: attachment; "
-			 "filename=\"a.txt\""), E_MESSAGE_MALFORMED },
+			 "filename=\"a.txt\""),
+		    E_MESSAGE_MALFORMED },
 		{ "names differ 2231",
 		    TYPE("Content-Disposition: attachment; filename=a.exe; "
-			 "filename*=utf-8''a.txt"), E_MESSAGE_MALFORMED },
+			 "filename*=utf-8''a.txt"),
+		    E_MESSAGE_MALFORMED },
 		{ "names with fallback",
 		    TYPE("Content-Disposition: attachment; filename=e.txt; "
-			 "filename*=utf-8''%C3%A9.txt"), E_NONE },
+			 "filename*=utf-8''%C3%A9.txt"),
+		    E_NONE },
 		{ "fallback of other kind",
 		    TYPE("Content-Disposition: attachment; filename=e.exe; "
 			 "filename*=utf-8''%C3%A9.txt"),
 		    E_MESSAGE_MALFORMED },
 		{ "continuation",
 		    TYPE("Content-Disposition: attachment; filename*0=a;"
-			 " filename*1=.txt"), E_NONE },
+			 " filename*1=.txt"),
+		    E_NONE },
 		{ "continuation with a gap",
 		    TYPE("Content-Disposition: attachment; filename*0=a;"
-			 " filename*2=.txt"), E_MESSAGE_MALFORMED },
+			 " filename*2=.txt"),
+		    E_MESSAGE_MALFORMED },
 		{ "mime 2", TYPE("MIME-Version: 1.0"), E_MESSAGE_MALFORMED },
 		{ "inner boundary begins with outer",
 		    MIXED "--b\r\nContent-Type: multipart/mixed; "
 			  "boundary=b2\r\n\r\n--b2\r\n\r\nx\r\n--b2--\r\n"
-			  "--b--\r\n", E_MESSAGE_MALFORMED },
+			  "--b--\r\n",
+		    E_MESSAGE_MALFORMED },
 		{ "same boundary inside",
 		    MIXED "--b\r\nContent-Type: multipart/mixed; "
 			  "boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n"
-			  "--b--\r\n", E_MESSAGE_MALFORMED },
+			  "--b--\r\n",
+		    E_MESSAGE_MALFORMED },
 		{ "inner not closed",
 		    MIXED "--b\r\nContent-Type: multipart/mixed; "
 			  "boundary=c\r\n\r\n--c\r\n\r\nx\r\n--b--\r\n",
 		    E_MESSAGE_MALFORMED },
 		{ "message inside",
 		    MIXED "--b\r\nContent-Type: message/rfc822\r\n\r\n"
-			  "Subject: x\r\n\r\nbody\r\n--b--\r\n", E_NONE },
+			  "Subject: x\r\n\r\nbody\r\n--b--\r\n",
+		    E_NONE },
 	};
 
 	(void)state;
