@@ -236,8 +236,8 @@ send_body(struct session *s)
 {
 	/* From differs by user and has a fixed place at the start. */
 	int n = snprintf(s->text, sizeof(s->text),
-	    "From: <%s>\r\nMessage-ID: <%u.%d@bench.test>\r\n",
-	    users[s->user].address, begun, (int)s->fd);
+	    "From: <%s>\r\nMessage-ID: <%u.%d.%d@bench.test>\r\n",
+	    users[s->user].address, begun, s->fd, (int)getpid());
 
 	s->step = BODY;
 	s->out = s->text;
