@@ -31,6 +31,9 @@
 #define BATCH_ROWS 64
 #define BATCH_BYTES (4 * 1024 * 1024)
 #define BATCHES 2
+/* A commit costs much and a row in it little: while one is under way, a
+ * second begins only for this many rows. */
+#define SECOND_ROWS 32
 /* Larger bodies would make small mail wait: they go alone. */
 #define BATCH_BODY_MAX (16 * 1024 + 256)
 #define RECOVER_MS 10000
@@ -59,7 +62,7 @@ struct committer {
 	struct loop *loop;
 	struct pg_pool *batches, *single;
 	struct commits queue;
-	unsigned pending, inflight;
+	unsigned pending, inflight, queued;
 	bool woken;
 };
 
@@ -128,6 +131,7 @@ committer_add(struct committer *c, const struct commit_row *row,
 		return;
 	}
 	TAILQ_INSERT_TAIL(&c->queue, m, link);
+	c->queued++;
 	wake(c);
 }
 
@@ -224,6 +228,7 @@ take_batch(
 		if (bytes > BATCH_BYTES && b->count > 0)
 			break;
 		TAILQ_REMOVE(&c->queue, m, link);
+		c->queued--;
 		row[b->count++] = &m->row;
 	}
 	/* One order for everybody, so that no two batches wait in a ring. */
@@ -246,7 +251,9 @@ send_batches(void *arg)
 	struct batch *b;
 
 	c->woken = false;
-	while (c->inflight < BATCHES && !TAILQ_EMPTY(&c->queue)) {
+	while (c->queued > 0 &&
+	       (c->inflight == 0 ||
+		   (c->inflight < BATCHES && c->queued >= SECOND_ROWS))) {
 		b = take_batch(c, row, by_row);
 		args = (struct pg_args){ 0 };
 		commit_rows_args(&args, row, b->count);
