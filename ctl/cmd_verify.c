@@ -78,18 +78,34 @@ is_block_good(
 	return false;
 }
 
+/* "block rows gen xid n hash signature": the first and the sixth word. */
+static bool
+parse_head(const char *line, uint64_t *block, struct str *hash)
+{
+	struct str rest = str_of(line), word = str_split(&rest, ' ');
+	unsigned long long number;
+	int i;
+
+	if (!str_to_u64(word, INT64_MAX, &number))
+		return false;
+	*block = number;
+	for (i = 0; i < 5; i++)
+		*hash = str_split(&rest, ' ');
+	return hash->n == (size_t)2 * SEAL_HASH_LEN && rest.n != 0;
+}
+
 /* The line of this block in the file of heads must be the same. */
 static bool
 is_head_known(struct verifier *v, const char **why)
 {
-	char line[512], want[2 * SEAL_HASH_LEN + 1], hash[80];
-	unsigned long long block;
+	char line[512], want[2 * SEAL_HASH_LEN + 1];
+	struct str hash;
+	uint64_t block;
 
 	hex_encode(want, v->at.hash, SEAL_HASH_LEN);
 	while (
 	    v->heads != NULL && fgets(line, sizeof(line), v->heads) != NULL) {
-		if (sscanf(line, "%llu %*u %*d %*d %*d %79s", &block, hash) !=
-		    2) {
+		if (!parse_head(line, &block, &hash)) {
 			*why = "the file of heads is damaged";
 			return false;
 		}
@@ -99,7 +115,7 @@ is_head_known(struct verifier *v, const char **why)
 			*why = "a block is missing in the file of heads";
 			return false;
 		}
-		if (strcmp(hash, want) != 0) {
+		if (!str_eq(hash, str_of(want))) {
 			*why = "the block is not the one in the file of heads";
 			return false;
 		}
@@ -113,11 +129,12 @@ static bool
 has_more_heads(struct verifier *v)
 {
 	char line[512];
-	unsigned long long block;
+	struct str hash;
+	uint64_t block;
 
 	while (
 	    v->heads != NULL && fgets(line, sizeof(line), v->heads) != NULL) {
-		if (sscanf(line, "%llu", &block) == 1 && block > v->at.block)
+		if (!parse_head(line, &block, &hash) || block > v->at.block)
 			return true;
 	}
 	return false;
