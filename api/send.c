@@ -345,15 +345,6 @@ log_stored(const struct send *s, const struct submit_outcome *out)
 static void
 count(const struct send *s, const struct submit_outcome *out)
 {
-	const char *what = "refused";
-
-	if (out->code == E_STORE_UNAVAILABLE || out->code == E_INTERNAL_ERROR)
-		what = "lost";
-	else if (out->code == E_NONE && (out->replay || out->already_held))
-		what = "replay";
-	else if (out->code == E_NONE)
-		what = out->state == STATE_HELD ? "held" : "accepted";
-	metrics_inc(M_SUBMISSIONS, "rest", what);
 	if (out->code == E_NONE)
 		metrics_observe(M_SUBMIT_SECONDS,
 		    (int64_t)(clock_mono_ms() - s->start_ms) * 1000);

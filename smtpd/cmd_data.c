@@ -37,7 +37,6 @@ static void refuse_bytes(struct smtpd_session *s);
 static void end_data(struct smtpd_session *s);
 static void on_room(void *arg);
 static void on_outcome(void *arg, const struct submit_outcome *out);
-static const char *outcome_name(const struct submit_outcome *out);
 static void tell_stored(
     struct smtpd_session *s, const struct submit_outcome *out);
 static void tell_refused(
@@ -218,7 +217,6 @@ on_outcome(void *arg, const struct submit_outcome *out)
 	struct smtpd_session *s = arg;
 
 	s->tx->submit = NULL;
-	metrics_inc(M_SUBMISSIONS, "smtp", outcome_name(out));
 	metrics_observe(M_SUBMIT_SECONDS,
 	    (int64_t)(clock_mono_ms() - s->tx->ended_ms) * 1000);
 	session_answered(s);
@@ -230,18 +228,6 @@ on_outcome(void *arg, const struct submit_outcome *out)
 		tell_refused(s, out);
 	session_reset(s);
 	session_resume(s);
-}
-
-static const char *
-outcome_name(const struct submit_outcome *out)
-{
-	if (out->code == E_STORE_UNAVAILABLE || out->code == E_INTERNAL_ERROR)
-		return "lost";
-	if (out->code != E_NONE)
-		return "refused";
-	if (out->replay || out->already_held)
-		return "replay";
-	return out->state == STATE_HELD ? "held" : "accepted";
 }
 
 static void
