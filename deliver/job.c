@@ -101,6 +101,22 @@ job_finish(struct job *job, const struct relay_rcpt *v, size_t n)
 	    backoff_seconds(job->attempts), on_ended, job);
 }
 
+/* Rows not yet marked as being sent take no result: mark them first. */
+static void
+on_marked(void *arg, enum relay_status st, const char *why)
+{
+	struct job *job = arg;
+
+	job->op = NULL;
+	if (st != RELAY_DONE) {
+		log_warn("deliver.result", KV("why", why));
+		job_over(job);
+		return;
+	}
+	job->attempted = true;
+	job_finish(job, job->rows, job->due_count);
+}
+
 void
 job_finish_all(struct job *job, enum relay_result result, int code,
     const char *enhanced, const char *why)
@@ -116,8 +132,16 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 		    v[i].enhanced, sizeof(v[i].enhanced), "%s", enhanced);
 		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", why);
 	}
-	job_finish(job, v, job->due_count);
-	free(v);
+	free(job->rows);
+	job->rows = v;
+	if (job->attempted) {
+		job_finish(job, v, job->due_count);
+		return;
+	}
+	relay_cancel(job->op);
+	job->op = relay_attempt(job->ctx->relay, &job->lease,
+	    job->host_count > 0 ? job->hosts[job->host_count - 1].name : "none",
+	    "none", job->due, job->due_count, on_marked, job);
 }
 
 struct job *
@@ -157,6 +181,7 @@ job_free(struct job *job)
 	buf_wipe(&job->kept);
 	buf_free(&job->kept);
 	buf_free(&job->text);
+	free(job->rows);
 	free(job);
 }
 

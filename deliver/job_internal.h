@@ -25,6 +25,8 @@ struct job {
 	struct route *route;
 	struct client *client;
 	bool stopping, over, in_client;
+	bool attempted; /* rows are marked as being sent */
+	struct relay_rcpt *rows; /* results waiting for that */
 
 	/* Of the message; text lives in `text`. */
 	struct buf text;

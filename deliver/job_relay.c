@@ -24,10 +24,12 @@ on_attempted(void *arg, enum relay_status st, const char *why)
 	struct job *job = arg;
 
 	job->op = NULL;
-	if (st == RELAY_DONE)
+	if (st == RELAY_DONE) {
+		job->attempted = true;
 		client_mail(job->client);
-	else
+	} else {
 		client_abort(job->client, why);
+	}
 }
 
 static void

@@ -28,7 +28,6 @@
 #include "store/store.h"
 
 #define POLL_MS 200
-#define BEAT_MS 100000
 #define SWEEP_MS 5000
 #define SWEEP_ROWS 100
 #define STATS_MS 5000
@@ -52,6 +51,13 @@ struct worker {
 };
 
 static void poll_now(void *arg);
+
+/* A third of the lease: two beats may be lost. */
+static unsigned
+beat_ms(const struct worker *w)
+{
+	return (unsigned)(w->ctx.conf->deliver_lease / 3);
+}
 
 static void
 on_job_end(void *arg, struct job *job)
@@ -134,7 +140,7 @@ on_beaten(void *arg, enum relay_status st, const char *why)
 	w->beat_op = NULL;
 	if (st != RELAY_DONE)
 		log_warn("deliver.result", KV("why", why));
-	loop_timer_set(w->beat, BEAT_MS);
+	loop_timer_set(w->beat, beat_ms(w));
 }
 
 /* A job whose lease died is told so by its own next call. */
@@ -146,7 +152,7 @@ beat_now(void *arg)
 	size_t i;
 
 	if (w->job_count == 0) {
-		loop_timer_set(w->beat, BEAT_MS);
+		loop_timer_set(w->beat, beat_ms(w));
 		return;
 	}
 	for (i = 0; i < w->job_count; i++)
@@ -290,7 +296,7 @@ start_timers(struct worker *w)
 	w->stats = loop_timer_new(w->loop, stats_now, w);
 	w->drain = loop_timer_new(w->loop, on_drained, w);
 	loop_timer_set(w->poll, 0);
-	loop_timer_set(w->beat, BEAT_MS);
+	loop_timer_set(w->beat, beat_ms(w));
 	loop_timer_set(w->sweep, 0);
 	loop_timer_set(w->stats, 0);
 }
