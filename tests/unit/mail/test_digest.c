@@ -15,7 +15,8 @@ static const char key_hex[] =
     "fd6cfb9437b5e977eb82c554d493df4d7f36756a1c6f18466e9b3b3eaf072e6a";
 static const char tag_hex[] =
     "9167bd70eefaa3c8b7e90cdd40824b894c925c50722aeb9a4b5395347cb11250";
-static const char digest_text[] = "sha256:"
+static const char digest_text[] =
+    "sha256:"
     "8eb3a7be5a35a3bf6a4ce7eac499fb1b95ed272eded6ea265a4f52ecf47fc4b2";
 
 static void
@@ -24,9 +25,14 @@ test_vectors(void **state)
 	static const char body[] = "From: a\r\n\r\nhi\r\n";
 	const struct str rcpt[] = { str_lit("a@x.example"),
 		str_lit("b@x.example") };
-	struct digest_input in = { .tenant = 3, .inbox = 9, .version = 1,
-		.mail_from = str_lit("bot@example.org"), .rcpt = rcpt,
-		.rcpt_count = 2, .params = str_lit(""), .size = 15 };
+	struct digest_input in = { .tenant = 3,
+		.inbox = 9,
+		.version = 1,
+		.mail_from = str_lit("bot@example.org"),
+		.rcpt = rcpt,
+		.rcpt_count = 2,
+		.params = str_lit(""),
+		.size = 15 };
 	unsigned char digest[32], back[32];
 	char text[DIGEST_TEXT_MAX], hex[65];
 	struct secret key = { .n = 32 };
@@ -41,8 +47,8 @@ test_vectors(void **state)
 	body_tag_end(t, in.body_tag);
 	hex_encode(hex, in.body_tag, 32);
 	assert_string_equal(hex, tag_hex);
-	assert_true(hex_decode(in.message.b, 16,
-	    "01890000000070008000000000000001", 32));
+	assert_true(hex_decode(
+	    in.message.b, 16, "01890000000070008000000000000001", 32));
 	digest_compute(digest, &in);
 	digest_format(text, digest);
 	assert_string_equal(text, digest_text);

@@ -23,42 +23,30 @@
 #include "seal/release.h"
 
 static const char token[] = "pst_live_3_12_0001081g81860w40j2gb1g6gw3"
-    "rg2491650n2rbhg68t3ce1t7gz19b98z7";
+			    "rg2491650n2rbhg68t3ce1t7gz19b98z7";
 
 static const struct {
 	const char *name, *hex;
-} vectors[] = {
-	{ "auth",
-	    "e2578e8e6a3d0b6df2a133941425ffcc"
-	    "55847024ea38f6089f266e25cb67468c" },
-	{ "kek",
-	    "3fb4a7f4761f23d43b2bd898f604b6c2"
-	    "ecea35bb2a2a9303c9a2130ceeb0f927" },
-	{ "idem",
-	    "b59b796378a8a72167fbcd6539ffc966"
-	    "cfbc891d06b289909a4d8172980d0528" },
-	{ "message_key",
-	    "fd6cfb9437b5e977eb82c554d493df4d"
-	    "7f36756a1c6f18466e9b3b3eaf072e6a" },
-	{ "body_tag",
-	    "9167bd70eefaa3c8b7e90cdd40824b89"
-	    "4c925c50722aeb9a4b5395347cb11250" },
-	{ "digest",
-	    "8eb3a7be5a35a3bf6a4ce7eac499fb1b"
-	    "95ed272eded6ea265a4f52ecf47fc4b2" },
-	{ "approve",
-	    "e4fe6952864188707b67cc80ae175e31"
-	    "2af7098a22fa31c05797fad1e57b3be7" },
-	{ "policy",
-	    "8821aa1db9c1762fbee77793c8346077"
-	    "f6a12caf92f6a4cb3e3e1f38845e303e" },
-	{ "row",
-	    "0df9e9db7a0123dee4bf24ab5b72f07f"
-	    "4fcd7d48f3bf269bf5170478b48befee" },
-	{ "block",
-	    "f5b4b7f93785479db51fb5b6dd69b593"
-	    "b6899780441474f7f6a6285f2b045645" }
-};
+} vectors[] = { { "auth", "e2578e8e6a3d0b6df2a133941425ffcc"
+			  "55847024ea38f6089f266e25cb67468c" },
+	{ "kek", "3fb4a7f4761f23d43b2bd898f604b6c2"
+		 "ecea35bb2a2a9303c9a2130ceeb0f927" },
+	{ "idem", "b59b796378a8a72167fbcd6539ffc966"
+		  "cfbc891d06b289909a4d8172980d0528" },
+	{ "message_key", "fd6cfb9437b5e977eb82c554d493df4d"
+			 "7f36756a1c6f18466e9b3b3eaf072e6a" },
+	{ "body_tag", "9167bd70eefaa3c8b7e90cdd40824b89"
+		      "4c925c50722aeb9a4b5395347cb11250" },
+	{ "digest", "8eb3a7be5a35a3bf6a4ce7eac499fb1b"
+		    "95ed272eded6ea265a4f52ecf47fc4b2" },
+	{ "approve", "e4fe6952864188707b67cc80ae175e31"
+		     "2af7098a22fa31c05797fad1e57b3be7" },
+	{ "policy", "8821aa1db9c1762fbee77793c8346077"
+		    "f6a12caf92f6a4cb3e3e1f38845e303e" },
+	{ "row", "0df9e9db7a0123dee4bf24ab5b72f07f"
+		 "4fcd7d48f3bf269bf5170478b48befee" },
+	{ "block", "f5b4b7f93785479db51fb5b6dd69b593"
+		   "b6899780441474f7f6a6285f2b045645" } };
 
 static void
 expect(const char *name, const unsigned char *got)
@@ -84,8 +72,8 @@ message_id(void)
 
 	for (i = 0; i < 16; i++)
 		id.deployment[i] = (unsigned char)i;
-	assert_true(hex_decode(id.message.b, 16,
-	    "01890000000070008000000000000001", 32));
+	assert_true(hex_decode(
+	    id.message.b, 16, "01890000000070008000000000000001", 32));
 	return id;
 }
 
@@ -130,8 +118,12 @@ static void
 test_tags(void **state)
 {
 	struct seal_id id = message_id();
-	struct seal_release r = { .epoch = 5, .tenant = 3, .inbox = 9,
-		.message = id.message, .version = 1, .round = 2,
+	struct seal_release r = { .epoch = 5,
+		.tenant = 3,
+		.inbox = 9,
+		.message = id.message,
+		.version = 1,
+		.round = 2,
 		.expiry = 1700000000000000 };
 	struct secret key = key_of(7), mk, priv;
 	unsigned char out[32], pub[32], box[SEAL_RELAY_BOX];
@@ -149,12 +141,12 @@ test_tags(void **state)
 	expect("policy", out);
 	seal_pair_new(pub, &priv);
 	seal_relay_box(box, pub, &mk, &r);
-	assert_true(seal_relay_open(&key,
-	    (struct str){ (char *)box, sizeof(box) }, pub, &priv, &r));
+	assert_true(seal_relay_open(
+	    &key, (struct str){ (char *)box, sizeof(box) }, pub, &priv, &r));
 	assert_memory_equal(key.b, mk.b, 32);
 	r.round++;
-	assert_false(seal_relay_open(&key,
-	    (struct str){ (char *)box, sizeof(box) }, pub, &priv, &r));
+	assert_false(seal_relay_open(
+	    &key, (struct str){ (char *)box, sizeof(box) }, pub, &priv, &r));
 	assert_int_equal(key.n, 0);
 }
 
@@ -162,8 +154,12 @@ static void
 test_audit(void **state)
 {
 	struct seal_id id = message_id();
-	struct seal_audit_row row = { .gen = 1, .xid = 2, .n = 3, .tenant = 3,
-		.at_us = 1700000000000000, .actor = str_lit("op:1"),
+	struct seal_audit_row row = { .gen = 1,
+		.xid = 2,
+		.n = 3,
+		.tenant = 3,
+		.at_us = 1700000000000000,
+		.actor = str_lit("op:1"),
 		.event = str_lit("message.approved"),
 		.message = { (char *)id.message.b, 16 },
 		.detail = str_lit("{}") };
@@ -179,10 +175,10 @@ test_audit(void **state)
 	expect("block", out);
 	seal_audit_pub(pub, &seed);
 	seal_audit_sign(sig, &seed, 1, out, 1);
-	assert_true(seal_audit_verify((struct str){ (char *)sig, 64 }, pub, 1,
-	    out, 1));
-	assert_false(seal_audit_verify((struct str){ (char *)sig, 64 }, pub,
-	    2, out, 1));
+	assert_true(
+	    seal_audit_verify((struct str){ (char *)sig, 64 }, pub, 1, out, 1));
+	assert_false(
+	    seal_audit_verify((struct str){ (char *)sig, 64 }, pub, 2, out, 1));
 }
 
 struct chunks {
@@ -276,15 +272,14 @@ test_boxes(void **state)
 	seal_pair_new(pub, &priv);
 	seal_pair_new(other, &priv2);
 	seal_wrap(wrapped, &kek, pub, &priv);
-	assert_true(seal_unwrap(&out, &kek, pub,
-	    (struct str){ (char *)wrapped, sizeof(wrapped) }));
+	assert_true(seal_unwrap(
+	    &out, &kek, pub, (struct str){ (char *)wrapped, sizeof(wrapped) }));
 	assert_true(secret_eq(&out, &priv));
 	assert_false(seal_unwrap(&out, &kek, other,
 	    (struct str){ (char *)wrapped, sizeof(wrapped) }));
 	seal_hour_new(&h, pub, other);
 	assert_true(seal_hour_open(&out,
-	    (struct str){ (char *)h.inbox_box, SEAL_HOUR_BOX }, other,
-	    &priv2));
+	    (struct str){ (char *)h.inbox_box, SEAL_HOUR_BOX }, other, &priv2));
 	assert_true(secret_eq(&out, &h.key));
 	assert_false(seal_hour_open(&out,
 	    (struct str){ (char *)h.inbox_box, SEAL_HOUR_BOX }, pub, &priv));
