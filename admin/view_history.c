@@ -59,7 +59,7 @@ put_row(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<li class=\"row\" data-id=\""), ATTR(row->id),
 	    LIT("\"><span class=\"c-state\">"));
 	view_part_state(out, row->state);
-	HTML(out, LIT("</span><span class=\"c-to\">"));
+	HTML(out, LIT("</span><span class=\"c-to\"><span class=\"to\">"));
 	view_part_address(out, row->to);
 	if (row->more > 0)
 		HTML(out, LIT(" <span class=\"more\">+"), NUM(row->more),
@@ -68,7 +68,7 @@ put_row(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT(" <span class=\"chip warn\">"), NUM(row->hidden),
 		    LIT(" hidden</span>"));
 	HTML(out,
-	    LIT("</span><span class=\"c-subject\"><a class=\"hit\" "
+	    LIT("</span></span><span class=\"c-subject\"><a class=\"hit\" "
 		"href=\"/m/"),
 	    PATH(row->id), LIT("\"><bdi>"));
 	if (row->subject == NULL || row->subject[0] == '\0')
