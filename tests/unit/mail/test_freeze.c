@@ -186,44 +186,57 @@ test_from(void **state)
 	CHECK(from_facts);
 }
 
-static const struct fact bytes_facts[] = {
-	{ "no body", OK, E_NONE },
-	{ "no end", OK "\r\nx", E_NONE },
-	{ "ends in CR", OK "\r\nx\r", E_NONE },
-	{ "bare LF", OK "\r\na\nb\r\n", E_MESSAGE_MALFORMED },
-	{ "bare CR", OK "\r\na\rb\r\n", E_MESSAGE_MALFORMED },
-	{ "CR CR LF", OK "\r\na\r\r\n", E_MESSAGE_MALFORMED },
-	{ "LF in header", FROM "X: a\nB: c\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "empty", "", E_SENDER_MISMATCH },
-	{ "blank fold", FROM "X: a\r\n \r\n b\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "no name", FROM ": a\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "mbox line", "From bot Thu\r\n" FROM "\r\n", E_MESSAGE_MALFORMED },
-	{ "escape", FROM "Subject: a\033b\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "two subjects", OK "Subject: b\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "two dates",
-	    OK "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n"
-	       "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n\r\n",
-	    E_MESSAGE_MALFORMED },
-	{ "date", OK "Date: tomorrow\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "message-id", OK "Message-ID: x\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "to", FROM "To: a b@c d\r\n\r\n", E_MESSAGE_MALFORMED },
-	{ "to group", FROM "To: undisclosed-recipients:;\r\n\r\n", E_NONE },
-	{ "nested group", FROM "To: a:b:c@d.example;;\r\n\r\n",
-	    E_MESSAGE_MALFORMED },
-	{ "quoted name (B30)",
-	    FROM "To: \"\\\"Doe, John\\\"\" <u@x.example>\r\n\r\n", E_NONE },
-	{ "8-bit", FROM "Subject: \xc3\xa9\r\n\r\n", E_SMTPUTF8_NEEDED },
-	{ "8-bit body", OK "\r\n\xc3\xa9\r\n", E_NONE },
-};
-static const char nul[] = OK "\r\na\0b\r\n";
+static void
+test_bytes(void **state)
+{
+	static const struct fact facts[] = {
+		{ "no body", OK, E_NONE },
+		{ "no end", OK "\r\nx", E_NONE },
+		{ "ends in CR", OK "\r\nx\r", E_NONE },
+		{ "bare LF", OK "\r\na\nb\r\n", E_MESSAGE_MALFORMED },
+		{ "bare CR", OK "\r\na\rb\r\n", E_MESSAGE_MALFORMED },
+		{ "CR CR LF", OK "\r\na\r\r\n", E_MESSAGE_MALFORMED },
+		{ "LF in header", FROM "X: a\nB: c\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "empty", "", E_SENDER_MISMATCH },
+		{ "blank fold", FROM "X: a\r\n \r\n b\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "no name", FROM ": a\r\n\r\n", E_MESSAGE_MALFORMED },
+		{ "mbox line", "From bot Thu\r\n" FROM "\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "escape", FROM "Subject: a\033b\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "two subjects", OK "Subject: b\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "two dates",
+		    OK "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n"
+		       "Date: Sat, 28 Nov 2026 03:42:25 +0000\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "date", OK "Date: tomorrow\r\n\r\n", E_MESSAGE_MALFORMED },
+		{ "message-id", OK "Message-ID: x\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "to", FROM "To: a b@c d\r\n\r\n", E_MESSAGE_MALFORMED },
+		{ "to group", FROM "To: undisclosed-recipients:;\r\n\r\n",
+		    E_NONE },
+		{ "nested group", FROM "To: a:b:c@d.example;;\r\n\r\n",
+		    E_MESSAGE_MALFORMED },
+		{ "quoted name (B30)",
+		    FROM "To: \"\\\"Doe, John\\\"\" <u@x.example>\r\n\r\n",
+		    E_NONE },
+		{ "8-bit", FROM "Subject: \xc3\xa9\r\n\r\n",
+		    E_SMTPUTF8_NEEDED },
+		{ "8-bit body", OK "\r\n\xc3\xa9\r\n", E_NONE },
+	};
+	static const char nul[] = OK "\r\na\0b\r\n";
 
-(void)state;
-CHECK(facts);
-assert_int_equal(
-    run((struct str){ nul, sizeof(nul) - 1 }, false), E_MESSAGE_MALFORMED);
-assert_int_equal(run(str_lit(FROM "Subject: \xc3\xa9\r\n\r\n"), true), E_NONE);
-assert_int_equal(
-    run(str_lit(FROM "Subject: \xc3\r\n\r\n"), true), E_MESSAGE_MALFORMED);
+	(void)state;
+	CHECK(facts);
+	assert_int_equal(run((struct str){ nul, sizeof(nul) - 1 }, false),
+	    E_MESSAGE_MALFORMED);
+	assert_int_equal(
+	    run(str_lit(FROM "Subject: \xc3\xa9\r\n\r\n"), true), E_NONE);
+	assert_int_equal(run(str_lit(FROM "Subject: \xc3\r\n\r\n"), true),
+	    E_MESSAGE_MALFORMED);
 }
 
 static void
@@ -336,160 +349,157 @@ test_result(void **state)
 #define PART "--b\r\nContent-Type: text/plain\r\n\r\nhi\r\n"
 #define TYPE(t) OK "MIME-Version: 1.0\r\n" t "\r\n\r\nx\r\n"
 
+static const struct fact mime_facts[] = {
+	{ "mixed", MIXED PART "--b--\r\n", E_NONE },
+	{ "preamble", MIXED "This is MIME.\r\n" PART "--b--\r\nend\r\n",
+	    E_NONE },
+	{ "header in preamble",
+	    MIXED "Content-Type: text/html\r\n" PART "--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "not closed", MIXED PART, E_MESSAGE_MALFORMED },
+	{ "no part", MIXED "--b--\r\n", E_MESSAGE_MALFORMED },
+	{ "prefix line", MIXED PART "--bc\r\n--b--\r\n", E_MESSAGE_MALFORMED },
+	{ "padding", MIXED PART "--b \r\n--b--\r\n", E_MESSAGE_MALFORMED },
+	{ "goes on", MIXED PART "--b--\r\n" PART "--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "header only",
+	    MIXED "--b\r\nContent-Type: text/plain\r\n"
+		  "--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "two types",
+	    TYPE("Content-Type: text/plain\r\n"
+		 "Content-Type: text/html"),
+	    E_MESSAGE_MALFORMED },
+	{ "two encodings",
+	    TYPE("Content-Transfer-Encoding: 7bit\r\n"
+		 "content-transfer-encoding: base64"),
+	    E_MESSAGE_MALFORMED },
+	{ "two boundaries",
+	    TYPE("Content-Type: multipart/mixed; boundary=a; "
+		 "boundary=b"),
+	    E_MESSAGE_MALFORMED },
+	{ "boundary by 2231",
+	    TYPE("Content-Type: multipart/mixed; boundary*=a"),
+	    E_MESSAGE_MALFORMED },
+	{ "no boundary", TYPE("Content-Type: multipart/mixed"),
+	    E_MESSAGE_MALFORMED },
+	{ "empty boundary",
+	    TYPE("Content-Type: multipart/mixed; boundary=\"\""),
+	    E_MESSAGE_MALFORMED },
+	{ "encoded multipart",
+	    OK "Content-Transfer-Encoding: base64\r\n"
+	       "Content-Type: multipart/mixed; boundary=b\r\n\r\n" PART
+	       "--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "unknown encoding", TYPE("Content-Transfer-Encoding: x-uuencode"),
+	    E_MESSAGE_MALFORMED },
+	{ "utf-7", TYPE("Content-Type: text/plain; charset=utf-7"),
+	    E_MESSAGE_MALFORMED },
+	{ "comment in type", TYPE("Content-Type: text/plain (text/html)"),
+	    E_MESSAGE_MALFORMED },
+	{ "external body", TYPE("Content-Type: message/external-body"),
+	    E_MESSAGE_MALFORMED },
+	{ "partial", TYPE("Content-Type: message/partial; id=a"),
+	    E_MESSAGE_MALFORMED },
+	{ "names differ",
+	    TYPE("Content-Type: text/plain; name=\"a.exe\"\r\n"
+		 "Content-Disposition: attachment; "
+		 "filename=\"a.txt\""),
+	    E_MESSAGE_MALFORMED },
+	{ "names differ 2231",
+	    TYPE("Content-Disposition: attachment; filename=a.exe; "
+		 "filename*=utf-8''a.txt"),
+	    E_MESSAGE_MALFORMED },
+	{ "names with fallback",
+	    TYPE("Content-Disposition: attachment; filename=e.txt; "
+		 "filename*=utf-8''%C3%A9.txt"),
+	    E_NONE },
+	{ "fallback of other kind",
+	    TYPE("Content-Disposition: attachment; filename=e.exe; "
+		 "filename*=utf-8''%C3%A9.txt"),
+	    E_MESSAGE_MALFORMED },
+	{ "continuation",
+	    TYPE("Content-Disposition: attachment; filename*0=a;"
+		 " filename*1=.txt"),
+	    E_NONE },
+	{ "continuation with a gap",
+	    TYPE("Content-Disposition: attachment; filename*0=a;"
+		 " filename*2=.txt"),
+	    E_MESSAGE_MALFORMED },
+	{ "mime 2", TYPE("MIME-Version: 1.0"), E_MESSAGE_MALFORMED },
+	{ "inner boundary begins with outer",
+	    MIXED "--b\r\nContent-Type: multipart/mixed; "
+		  "boundary=b2\r\n\r\n--b2\r\n\r\nx\r\n--b2--\r\n"
+		  "--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "same boundary inside",
+	    MIXED "--b\r\nContent-Type: multipart/mixed; "
+		  "boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n"
+		  "--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "inner not closed",
+	    MIXED "--b\r\nContent-Type: multipart/mixed; "
+		  "boundary=c\r\n\r\n--c\r\n\r\nx\r\n--b--\r\n",
+	    E_MESSAGE_MALFORMED },
+	{ "message inside",
+	    MIXED "--b\r\nContent-Type: message/rfc822\r\n\r\n"
+		  "Subject: x\r\n\r\nbody\r\n--b--\r\n",
+	    E_NONE },
+};
+
 static void
 test_mime(void **state)
 {
-	static const struct fact facts[] = {
-		{ "mixed", MIXED PART "--b--\r\n", E_NONE },
-		{ "preamble", MIXED "This is MIME.\r\n" PART "--b--\r\nend\r\n",
-		    E_NONE },
-		{ "header in preamble",
-		    MIXED "Content-Type: text/html\r\n" PART "--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "not closed", MIXED PART, E_MESSAGE_MALFORMED },
-		{ "no part", MIXED "--b--\r\n", E_MESSAGE_MALFORMED },
-		{ "prefix line", MIXED PART "--bc\r\n--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "padding", MIXED PART "--b \r\n--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "goes on", MIXED PART "--b--\r\n" PART "--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "header only",
-		    MIXED "--b\r\nContent-Type: text/plain\r\n"
-			  "--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "two types",
-		    TYPE("Content-Type: text/plain\r\n"
-			 "Content-Type: text/html"),
-		    E_MESSAGE_MALFORMED },
-		{ "two encodings",
-		    TYPE("Content-Transfer-Encoding: 7bit\r\n"
-			 "content-transfer-encoding: base64"),
-		    E_MESSAGE_MALFORMED },
-		{ "two boundaries",
-		    TYPE("Content-Type: multipart/mixed; boundary=a; "
-			 "boundary=b"),
-		    E_MESSAGE_MALFORMED },
-		{ "boundary by 2231",
-		    TYPE("Content-Type: multipart/mixed; boundary*=a"),
-		    E_MESSAGE_MALFORMED },
-		{ "no boundary", TYPE("Content-Type: multipart/mixed"),
-		    E_MESSAGE_MALFORMED },
-		{ "empty boundary",
-		    TYPE("Content-Type: multipart/mixed; boundary=\"\""),
-		    E_MESSAGE_MALFORMED },
-		{ "encoded multipart",
-		    OK "Content-Transfer-Encoding: base64\r\n"
-		       "Content-Type: multipart/mixed; boundary=b\r\n\r\n" PART
-		       "--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "unknown encoding",
-		    TYPE("Content-Transfer-Encoding: x-uuencode"),
-		    E_MESSAGE_MALFORMED },
-		{ "utf-7", TYPE("Content-Type: text/plain; charset=utf-7"),
-		    E_MESSAGE_MALFORMED },
-		{ "comment in type",
-		    TYPE("Content-Type: text/plain (text/html)"),
-		    E_MESSAGE_MALFORMED },
-		{ "external body", TYPE("Content-Type: message/external-body"),
-		    E_MESSAGE_MALFORMED },
-		{ "partial", TYPE("Content-Type: message/partial; id=a"),
-		    E_MESSAGE_MALFORMED },
-		{ "names differ",
-		    TYPE("Content-Type: text/plain; name=\"a.exe\"\r\n"
-			 "Content-Disposition: attachment; "
-			 "filename=\"a.txt\""),
-		    E_MESSAGE_MALFORMED },
-		{ "names differ 2231",
-		    TYPE("Content-Disposition: attachment; filename=a.exe; "
-			 "filename*=utf-8''a.txt"),
-		    E_MESSAGE_MALFORMED },
-		{ "names with fallback",
-		    TYPE("Content-Disposition: attachment; filename=e.txt; "
-			 "filename*=utf-8''%C3%A9.txt"),
-		    E_NONE },
-		{ "fallback of other kind",
-		    TYPE("Content-Disposition: attachment; filename=e.exe; "
-			 "filename*=utf-8''%C3%A9.txt"),
-		    E_MESSAGE_MALFORMED },
-		{ "continuation",
-		    TYPE("Content-Disposition: attachment; filename*0=a;"
-			 " filename*1=.txt"),
-		    E_NONE },
-		{ "continuation with a gap",
-		    TYPE("Content-Disposition: attachment; filename*0=a;"
-			 " filename*2=.txt"),
-		    E_MESSAGE_MALFORMED },
-		{ "mime 2", TYPE("MIME-Version: 1.0"), E_MESSAGE_MALFORMED },
-		{ "inner boundary begins with outer",
-		    MIXED "--b\r\nContent-Type: multipart/mixed; "
-			  "boundary=b2\r\n\r\n--b2\r\n\r\nx\r\n--b2--\r\n"
-			  "--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "same boundary inside",
-		    MIXED "--b\r\nContent-Type: multipart/mixed; "
-			  "boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n"
-			  "--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "inner not closed",
-		    MIXED "--b\r\nContent-Type: multipart/mixed; "
-			  "boundary=c\r\n\r\n--c\r\n\r\nx\r\n--b--\r\n",
-		    E_MESSAGE_MALFORMED },
-		{ "message inside",
-		    MIXED "--b\r\nContent-Type: message/rfc822\r\n\r\n"
-			  "Subject: x\r\n\r\nbody\r\n--b--\r\n",
-		    E_NONE },
+	(void)state;
+	CHECK(mime_facts);
+}
+
+/* B27: depth and number of parts. */
+static void
+test_bombs(void **state)
+{
+	struct buf b = { 0 };
+	int i;
+
+	(void)state;
+	buf_puts(&b, OK "Content-Type: message/rfc822\r\n\r\n");
+	for (i = 0; i < 60; i++)
+		buf_puts(&b, "Content-Type: message/rfc822\r\n\r\n");
+	assert_int_equal(run(buf_str(&b), false), E_MIME_TOO_COMPLEX);
+	buf_clear(&b);
+	buf_puts(&b, MIXED);
+	for (i = 0; i < 999; i++)
+		buf_puts(&b, "--b\r\n\r\nx\r\n");
+	buf_puts(&b, "--b--\r\n");
+	assert_int_equal(run(buf_str(&b), false), E_NONE);
+	buf_clear(&b);
+	buf_puts(&b, MIXED);
+	for (i = 0; i < 1000; i++)
+		buf_puts(&b, "--b\r\n\r\nx\r\n");
+	assert_int_equal(run(buf_str(&b), false), E_MIME_TOO_COMPLEX);
+	buf_free(&b);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	buf_free(&frozen);
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_from),
+		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_line_length),
+		cmocka_unit_test(test_header_limits),
+		cmocka_unit_test(test_result),
+		cmocka_unit_test(test_mime),
+		cmocka_unit_test(test_bombs),
 	};
 
-	static void test_bytes(void **state)
-	{
-		(void)state;
-		CHECK(bytes_facts);
-	}
-
-	/* B27: depth and number of parts. */
-	static void test_bombs(void **state)
-	{
-		struct buf b = { 0 };
-		int i;
-
-		(void)state;
-		buf_puts(&b, OK "Content-Type: message/rfc822\r\n\r\n");
-		for (i = 0; i < 60; i++)
-			buf_puts(&b, "Content-Type: message/rfc822\r\n\r\n");
-		assert_int_equal(run(buf_str(&b), false), E_MIME_TOO_COMPLEX);
-		buf_clear(&b);
-		buf_puts(&b, MIXED);
-		for (i = 0; i < 999; i++)
-			buf_puts(&b, "--b\r\n\r\nx\r\n");
-		buf_puts(&b, "--b--\r\n");
-		assert_int_equal(run(buf_str(&b), false), E_NONE);
-		buf_clear(&b);
-		buf_puts(&b, MIXED);
-		for (i = 0; i < 1000; i++)
-			buf_puts(&b, "--b\r\n\r\nx\r\n");
-		assert_int_equal(run(buf_str(&b), false), E_MIME_TOO_COMPLEX);
-		buf_free(&b);
-	}
-
-	static int teardown(void **state)
-	{
-		(void)state;
-		buf_free(&frozen);
-		return 0;
-	}
-
-	int main(void)
-	{
-		const struct CMUnitTest tests[] = {
-			cmocka_unit_test(test_from),
-			cmocka_unit_test(test_bytes),
-			cmocka_unit_test(test_line_length),
-			cmocka_unit_test(test_header_limits),
-			cmocka_unit_test(test_result),
-			cmocka_unit_test(test_mime),
-			cmocka_unit_test(test_bombs),
-		};
-
-		return cmocka_run_group_tests(tests, NULL, teardown);
-	}
+	return cmocka_run_group_tests(tests, NULL, teardown);
+}
