@@ -308,7 +308,7 @@ CREATE TABLE d.upload (
 	chunks int NOT NULL,
 	bytes bigint NOT NULL,
 	started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-	PRIMARY KEY (message_id, tenant_id),
+	PRIMARY KEY (message_id, tenant_id, inbox_id),
 	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox);
 CREATE INDEX upload_inbox ON d.upload (tenant_id, inbox_id);
 

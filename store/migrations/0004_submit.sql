@@ -569,7 +569,9 @@ BEGIN
 		    held = q.held + y.h, held_bytes = q.held_bytes + y.b
 		FROM (SELECT g.t, g.box, count(*) AS n, count(*) FILTER (
 		        WHERE g.rel IS NULL) AS h, coalesce(sum(g.size) FILTER (
-		        WHERE g.rel IS NULL), 0) AS b FROM g GROUP BY 1, 2) y
+		        WHERE g.rel IS NULL), 0) AS b FROM g
+		        JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t
+		        GROUP BY 1, 2) y
 		WHERE q.tenant_id = y.t AND q.inbox_id = y.box
 	), ii AS (
 		INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
@@ -804,14 +806,9 @@ BEGIN
 	END IF;
 	INSERT INTO d.upload AS p (message_id, tenant_id, inbox_id, key_id,
 	    chunks, bytes) VALUES (mid, t, c.inbox_id, k, 1,
-	    octet_length(put_chunk_1.data)) ON CONFLICT (message_id, tenant_id)
-	    DO UPDATE SET chunks = p.chunks + 1, bytes = p.bytes
-	    + octet_length(put_chunk_1.data)
-	    WHERE p.inbox_id = c.inbox_id;
-	IF NOT FOUND THEN
-		RETURN QUERY SELECT 404, 'not_found';
-		RETURN;
-	END IF;
+	    octet_length(put_chunk_1.data)) ON CONFLICT (message_id, tenant_id,
+	    inbox_id) DO UPDATE SET chunks = p.chunks + 1, bytes = p.bytes
+	    + octet_length(put_chunk_1.data);
 	INSERT INTO d.body (message_id, tenant_id, inbox_id, version, seq, data)
 	    VALUES (mid, t, c.inbox_id, 1, put_chunk_1.seq, put_chunk_1.data);
 	RETURN QUERY SELECT 200, NULL::text;

@@ -230,6 +230,8 @@ def test_partitions_drop_only_when_all_is_final(db, w, su):
                 "version, state, risk, hold_until) VALUES (%s, %s, %s, 1, 1, "
                 "1, now() + interval '1 day')", (mid, x.tenant, x.inbox))
     cur.execute("ALTER TABLE d.state ENABLE TRIGGER USER")
+    cur.execute("UPDATE d.quota SET held = held + 1, held_bytes = held_bytes "
+                "+ %s WHERE inbox_id = %s", (m["size"], x.inbox))
     week = "SELECT to_regclass('d.message_' || to_char(d.monday(now()) - 70,"\
         " 'YYYYMMDD'))::text"
 

@@ -341,7 +341,7 @@ def test_random_calls(db, w, request):
     try:
         for i in range(calls):
             p.step()
-            if i % 25 == 24:
+            if i % 40 == 39:
                 cur = p.su.cursor()
                 if p.rnd.random() < .5:
                     cur.execute("UPDATE d.send_q SET due_at = now() "
