@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: ISC
+"""
+The worker against a smarthost that behaves, and one that does not: what
+leaves is what was frozen, each recipient gets its own result, and nothing
+that only may have arrived is sent twice.
+"""
+import pytest
+
+from tests.fake.mx import CLOSE
+from tests.lib import postern
+from tests.lib.relaying import PASSWORD, USER, Relaying
+
+
+@pytest.fixture(scope="module")
+def r():
+    with Relaying() as it:
+        it.start_worker()
+        yield it
+
+
+@pytest.fixture
+def mx(r):
+    r.mx.reset()
+    yield r.mx
+    r.mx.script.clear()
+    r.mx.rcpt_replies.clear()
+
+
+def retry_now(r, mid):
+    r.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+          "WHERE message_id = %s AND lease IS NULL", mid)
+
+
+# -- what leaves --------------------------------------------------------------
+
+def test_relays_the_frozen_bytes(r, mx):
+    mid = r.submit(body="one\r\n.\r\n..two\r\n.three\r\nend\r\n")
+    r.wait_state(mid, "sent")
+    (got,) = mx.messages
+    assert got["mail_from"] == r.box.address
+    assert got["rcpts"] == ["ann@dest.example"]
+    assert got["tls"] in ("TLSv1.2", "TLSv1.3")
+    assert got["login"] == (USER, PASSWORD)
+    size = r.sql("SELECT size FROM d.message WHERE message_id = %s", mid)
+    assert len(got["data"]) == size[0]["size"]
+    assert got["data"].endswith(b"\r\n\r\none\r\n.\r\n..two\r\n.three\r\n"
+                                b"end\r\n")
+    assert got["data"].startswith(b"Received: by ")
+    (row,) = r.deliveries(mid)
+    assert (row["status"], row["reply_code"]) == (3, 250)
+    assert "AUTH" in mx.verbs and mx.verbs.index("AUTH") > \
+        mx.verbs.index("STARTTLS")
+
+
+def test_every_byte_of_a_large_message(r, mx):
+    body = "".join("%07d %s\r\n" % (i, "x" * (i % 70))
+                   for i in range(60000))
+    mid = r.submit(body=body)
+    r.wait_state(mid, "sent")
+    (got,) = mx.messages
+    assert got["data"].endswith(body.encode())
+    assert "SIZE=%d" % len(got["data"]) in got["params"]
+
+
+def test_announces_eight_bits(r, mx):
+    mid = r.submit(raw=(
+        "From: <@BOX@>\r\nTo: <ann@dest.example>\r\n"
+        "Subject: x\r\nMIME-Version: 1.0\r\n"
+        "Content-Type: text/plain; charset=utf-8\r\n"
+        "Content-Transfer-Encoding: 8bit\r\n\r\nGr\u00fc\u00dfe\r\n").encode())
+    r.wait_state(mid, "sent")
+    assert "BODY=8BITMIME" in mx.messages[0]["params"]
+
+
+def test_bcc_is_in_the_envelope_only(r, mx):
+    mid = r.submit(rcpts=["ann@dest.example", "secret@dest.example"], raw=(
+        b"From: <@BOX@>\r\nTo: <ann@dest.example>\r\n"
+        b"Bcc: <secret@dest.example>\r\nSubject: x\r\n\r\nhi\r\n"))
+    r.wait_state(mid, "sent")
+    assert sorted(mx.messages[0]["rcpts"]) == [
+        "ann@dest.example", "secret@dest.example"]
+    assert b"secret@" not in mx.messages[0]["data"]
+
+
+def test_held_mail_is_not_looked_at(r, mx):
+    box = r.add_inbox("held@acme.example")
+    mid = r.submit(box=box)
+    other = r.submit()
+    r.wait_state(other, "sent")
+    assert r.state(mid) == "held"
+    assert len(mx.messages) == 1
+    assert not r.sql("SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
+
+
+# -- results ------------------------------------------------------------------
+
+def test_each_recipient_has_its_own_result(r, mx):
+    mx.rcpt_replies.update({"later@dest.example": "450 4.2.1 come back",
+                            "never@dest.example": "550 5.1.1 who?"})
+    mid = r.submit(rcpts=["ann@dest.example", "later@dest.example",
+                          "never@dest.example"])
+    r.wait_state(mid, "deferred")
+    by = {d["canon"]: d for d in r.deliveries(mid)}
+    assert by["ann@dest.example"]["status"] == 3
+    assert by["later@dest.example"]["status"] == 4
+    assert by["never@dest.example"]["status"] == 5
+    assert by["never@dest.example"]["reply_code"] == 550
+    assert by["never@dest.example"]["enhanced"] == "5.1.1"
+    assert mx.messages[0]["rcpts"] == ["ann@dest.example"]
+    mx.rcpt_replies.clear()
+    retry_now(r, mid)
+    r.wait_state(mid, "bounced")
+    assert mx.messages[1]["rcpts"] == ["later@dest.example"]
+    assert len(mx.messages) == 2
+
+
+def test_refused_recipients_end_without_data(r, mx):
+    mx.script["RCPT"] = "550 5.7.1 no"
+    mid = r.submit()
+    r.wait_state(mid, "bounced")
+    assert not mx.messages and "DATA" not in mx.verbs
+
+
+@pytest.mark.parametrize("moment", ["MAIL", "RCPT", "DATA", "dot"])
+@pytest.mark.parametrize("reply,state", [
+    ("451 4.3.0 busy", "deferred"), ("554 5.6.0 no", "bounced")])
+def test_refusals(r, mx, moment, reply, state):
+    mx.script[moment] = reply
+    mid = r.submit()
+    r.wait_state(mid, state)
+    (row,) = r.deliveries(mid)
+    assert row["reply_code"] == int(reply[:3])
+
+
+@pytest.mark.parametrize("moment", ["banner", "EHLO", "STARTTLS", "AUTH",
+                                    "MAIL", "RCPT", "DATA"])
+@pytest.mark.parametrize("step", [CLOSE, "421 4.3.2 going down",
+                                  "what is this"])
+def test_trouble_before_the_dot_is_tried_again(r, mx, moment, step):
+    mx.script[moment] = step
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    mx.script.clear()
+    retry_now(r, mid)
+    r.wait_state(mid, "sent")
+    assert len(mx.messages) == 1
+
+
+def test_retry_is_in_a_minute(r, mx):
+    mx.script["MAIL"] = "451 4.7.1 greylisted"
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    row = r.sql("SELECT extract(epoch FROM due_at - clock_timestamp()) AS s, "
+                "attempts FROM d.send_q WHERE message_id = %s", mid)[0]
+    assert 45 < row["s"] < 70 and row["attempts"] == 1
+
+
+# -- the dot --------------------------------------------------------------------
+
+def test_no_reply_to_the_dot_is_uncertain(r, mx):
+    mx.script["dot"] = CLOSE
+    mid = r.submit()
+    r.wait_state(mid, "uncertain")
+    (row,) = r.deliveries(mid)
+    assert row["status"] == 6
+    assert not r.sql("SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
+    assert len(mx.messages) == 1
+
+
+def test_the_dot_is_committed_before_it_leaves(r, mx):
+    gate = mx.hold("dot")
+    mid = r.submit()
+    gate.reached()
+    (row,) = r.deliveries(mid)
+    assert row["status"] == 2
+    gate.open()
+    r.wait_state(mid, "sent")
+
+
+@pytest.mark.parametrize("what,state", [
+    ("pause", "deferred"), ("tighten", "held"), ("suppress", "bounced")])
+def test_the_last_gate(r, mx, what, state):
+    box = r.add_inbox("gate-%s@acme.example" % what)
+    r.set_mode(box, 4)
+    gate = mx.hold("DATA")
+    mid = r.submit(box=box, rcpts=["g@dest.example"])
+    gate.reached()
+    if what == "pause":
+        r.sql("UPDATE d.inbox SET paused_at = now() WHERE inbox_id = %s",
+              box.inbox_id)
+    elif what == "tighten":
+        r.set_mode(box, 2)
+    else:
+        r.sql("INSERT INTO d.list_entry (tenant_id, inbox_id, entry, verdict, "
+              "reason, created_by) VALUES (%s, %s, %s, 's', 'test', 'op:1')", box.tenant_id,
+              box.inbox_id, "g@dest.example")
+    gate.open()
+    r.wait_state(mid, state)
+    assert not mx.messages
+    assert "QUIT" not in mx.verbs or "RSET" in mx.verbs or mx.cut
+
+
+# -- TLS ------------------------------------------------------------------------
+
+def test_bytes_behind_starttls_are_dropped(r, mx):
+    mx.script["injected"] = b"250-evil\r\n250 AUTH PLAIN\r\n"
+    mid = r.submit()
+    r.wait_state(mid, "deferred", "sent")
+    for m in mx.messages:
+        assert m["tls"]
+
+
+def test_never_without_tls_at_a_smarthost(r, mx):
+    mx.script["EHLO"] = "250-fake.example\n250 AUTH PLAIN LOGIN"
+    mx.script["STARTTLS"] = "502 5.5.1 not here"
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    assert "AUTH" not in mx.verbs and "MAIL" not in mx.verbs
+
+
+def test_worker_stops_gracefully(r, mx):
+    gate = mx.hold("DATA")
+    mid = r.submit()
+    gate.reached()
+    r.worker.send(15)
+    r.worker.wait("daemon.stop")
+    gate.open()
+    assert r.worker.stop() == 0
+    assert r.state(mid) == "sent"
+    assert len(mx.messages) == 1
+    r.start_worker()
+
+
+def test_wrong_certificate(mx, r):
+    r._run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:P-256", "-nodes", "-keyout", "bad.key",
+            "-out", "bad.pem", "-days", "2", "-subj", "/CN=localhost"],
+           cwd=r.path("tls"))
+    good = mx.context
+    import ssl
+    mx.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    mx.context.load_cert_chain(r.path("tls", "bad.pem"),
+                               r.path("tls", "bad.key"))
+    try:
+        mid = r.submit()
+        r.wait_state(mid, "deferred")
+        assert "AUTH" not in mx.verbs and "MAIL" not in mx.verbs
+    finally:
+        mx.context = good
+    retry_now(r, mid)
+    r.wait_state(mid, "sent")
+
+
+# -- integrity ------------------------------------------------------------------
+
+@pytest.mark.parametrize("change", [
+    "UPDATE d.message SET rcpt = ARRAY['eve@dest.example'] WHERE "
+    "message_id = %s",
+    "UPDATE d.body SET data = set_byte(data, 40, get_byte(data, 40) # 1) "
+    "WHERE message_id = %s",
+    "UPDATE d.release SET tag = set_byte(tag, 0, get_byte(tag, 0) # 1) "
+    "WHERE message_id = %s",
+    "UPDATE d.release SET expiry = expiry + 1 WHERE message_id = %s",
+])
+def test_what_was_changed_after_release_stays(r, mx, change):
+    r.sql("UPDATE d.global_pause SET paused_at = now()")
+    try:
+        box = r.add_inbox("i%d@acme.example" % (abs(hash(change)) % 10000))
+        r.set_mode(box, 4)
+        # Paused, new mail is held: release first, then pause.
+        r.sql("UPDATE d.global_pause SET paused_at = NULL")
+        gate = mx.hold("banner")
+        mid = r.submit(box=box, rcpts=["i@dest.example"])
+        gate.reached()
+        r.worker.kill()
+        r.sql("SET session_replication_role = replica; "
+              "ALTER TABLE d.message DROP CONSTRAINT IF EXISTS "
+              "message_digest; " + change, mid)
+        mx.reset()
+        gate.open()
+        r.sql("UPDATE d.send_q SET lease = NULL, lease_until = NULL, worker "
+              "= NULL, due_at = now() WHERE message_id = %s", mid)
+        w = r.start_worker()
+        w.wait("deliver.integrity")
+        r.wait_state(mid, "held")
+        assert not mx.messages
+        assert r.sql("SELECT alarm FROM d.inbox WHERE inbox_id = %s",
+                     box.inbox_id)[0]["alarm"]
+    finally:
+        r.sql("UPDATE d.global_pause SET paused_at = NULL")
+        if not r.worker.alive():
+            r.start_worker()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: ISC
+"""
+SIGKILL of the worker at every step: before the dot the message is sent once
+by the next worker; after it, it waits for a person. Never lost, never twice.
+"""
+import pytest
+
+from tests.lib.process import free_port
+from tests.lib.relaying import Relaying
+
+
+@pytest.fixture(scope="module")
+def r():
+    with Relaying() as it:
+        yield it
+
+
+def expire(r, mid):
+    """As if the lease of the dead had run out."""
+    r.sql("UPDATE d.send_q SET lease_until = clock_timestamp() "
+          "WHERE message_id = %s AND lease IS NOT NULL", mid)
+
+
+def due(r, mid):
+    r.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+          "WHERE message_id = %s AND lease IS NULL", mid)
+
+
+@pytest.mark.parametrize("moment", [
+    "banner", "EHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA"])
+def test_before_the_dot(r, moment):
+    r.mx.reset()
+    gate = r.mx.hold(moment)
+    w = r.start_worker()
+    mid = r.submit()
+    gate.reached()
+    w.kill()
+    gate.open()
+    r.mx.reset()
+    assert r.state(mid) == "sending"
+    expire(r, mid)
+    w = r.start_worker()
+    r.wait_state(mid, "deferred")
+    due(r, mid)
+    r.wait_state(mid, "sent")
+    assert len(r.mx.messages) == 1
+    w.stop()
+
+
+def test_after_the_dot(r):
+    r.mx.reset()
+    gate = r.mx.hold("dot")
+    w = r.start_worker()
+    mid = r.submit()
+    gate.reached()
+    w.kill()
+    gate.open()
+    assert len(r.mx.messages) == 1
+    expire(r, mid)
+    w = r.start_worker()
+    r.wait_state(mid, "uncertain")
+    other = r.submit()
+    r.wait_state(other, "sent")
+    assert len(r.mx.messages) == 2  # the other one; not this again
+    assert not r.sql("SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
+    w.stop()
+
+
+def test_two_workers_send_each_once(r):
+    r.mx.reset()
+    first = r.start_worker()
+    r.set_conf("metrics", listen="127.0.0.1:%d" % free_port())
+    second = r.start_worker()
+    mids = [r.submit() for _ in range(12)]
+    for mid in mids:
+        r.wait_state(mid, "sent")
+    assert len(r.mx.messages) == 12
+    first.stop()
+    second.stop()
