@@ -17,7 +17,6 @@ import re
 import socket
 import ssl
 import threading
-import time
 
 CLOSE = object()
 
@@ -215,12 +214,6 @@ class FakeMx:
             assert self.changed.wait_for(
                 lambda: len(self.messages) >= n, timeout), self.verbs
             return list(self.messages)
-
-    def wait_verb(self, verb, timeout=30):
-        end = time.monotonic() + timeout
-        while verb not in self.verbs:
-            assert time.monotonic() < end, self.verbs
-            time.sleep(0.01)
 
     def _accept(self):
         while True:
