@@ -25,8 +25,8 @@ lines_check(const struct buf *b)
 	for (i = 0; i < b->n; i++) {
 		BUG_ON(b->p[i] == '\0');
 		BUG_ON(b->p[i] == '\n' && (i == 0 || b->p[i - 1] != '\r'));
-		BUG_ON(b->p[i] == '\r' &&
-		    (i + 1 == b->n || b->p[i + 1] != '\n'));
+		BUG_ON(
+		    b->p[i] == '\r' && (i + 1 == b->n || b->p[i + 1] != '\n'));
 		line = b->p[i] == '\n' ? 0 : line + 1;
 		BUG_ON(line > 999);
 	}
@@ -38,14 +38,15 @@ freeze(struct buf *out, const uint8_t *p, size_t n, size_t step)
 {
 	struct address inbox;
 	struct freeze_conf conf = { .hostname = str_lit("mx.example"),
-		.with = "HTTPS", .inbox = &inbox, .smtputf8 = true,
+		.with = "HTTPS",
+		.inbox = &inbox,
+		.smtputf8 = true,
 		.size_max = 1 << 20 };
 	struct freeze *f;
 	enum err_code code;
 	size_t i;
 
-	BUG_ON(address_parse(&inbox, str_lit("bot@example.org")) !=
-	    ADDRESS_OK);
+	BUG_ON(address_parse(&inbox, str_lit("bot@example.org")) != ADDRESS_OK);
 	f = freeze_new(&conf, collect, out);
 	for (i = 0; i < n; i += step)
 		(void)freeze_feed(f, p + i, n - i < step ? n - i : step);

@@ -31,8 +31,8 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	inside(cmd.mechanism, p, n);
 	inside(cmd.initial, p, n);
 	out = xmalloc(n + 4);
-	if (smtp_base64_decode((struct str){ (const char *)p, n }, out, n + 4,
-		&got))
+	if (smtp_base64_decode(
+		(struct str){ (const char *)p, n }, out, n + 4, &got))
 		BUG_ON(got > n);
 	free(out);
 	(void)smtp_plain_parse(p, n, &a, &b, &c);

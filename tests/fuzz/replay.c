@@ -60,8 +60,8 @@ main(int argc, char **argv)
 		while ((e = readdir(d)) != NULL) {
 			if (e->d_name[0] == '.')
 				continue;
-			(void)snprintf(path, sizeof(path), "%s/%s", argv[i],
-			    e->d_name);
+			(void)snprintf(
+			    path, sizeof(path), "%s/%s", argv[i], e->d_name);
 			run_file(path);
 			files++;
 		}
