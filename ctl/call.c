@@ -196,6 +196,18 @@ ctl_bytes(const json_t *row, const char *name, void *out, size_t n)
 	       hex_decode(out, n, s + 2, strlen(s + 2));
 }
 
+/* Numbers need no looking up, and so nobody signed in. */
+static bool
+parse_number(struct str text, int64_t *out)
+{
+	unsigned long long v;
+
+	if (!str_to_u64(text, INT64_MAX, &v) || v == 0)
+		return false;
+	*out = (int64_t)v;
+	return true;
+}
+
 bool
 ctl_find_tenant(struct ctl *ctl, const char *slug, int64_t *tenant)
 {
@@ -209,6 +221,8 @@ ctl_find_tenant(struct ctl *ctl, const char *slug, int64_t *tenant)
 		(void)ctl_fail(ctl, "--tenant SLUG is needed");
 		return false;
 	}
+	if (parse_number(str_of(slug), tenant))
+		return true;
 	rows = ctl_call(ctl, "tenants_1", args);
 	if (rows == NULL)
 		return false;
@@ -231,10 +245,16 @@ ctl_find_inbox(
 {
 	const struct manage_arg args[] = { CTL_SESSION(ctl), CTL_UID,
 		MANAGE_ARG_TEXT(address), MANAGE_ARG_END };
-	json_t *rows = ctl_call(ctl, "inbox_find_1", args);
-	const json_t *row = rows != NULL ? json_array_get(rows, 0) : NULL;
-	bool found = row != NULL;
+	struct str rest = str_of(address), first = str_split(&rest, '.');
+	const json_t *row;
+	json_t *rows;
+	bool found;
 
+	if (parse_number(first, tenant) && parse_number(rest, inbox))
+		return true;
+	rows = ctl_call(ctl, "inbox_find_1", args);
+	row = rows != NULL ? json_array_get(rows, 0) : NULL;
+	found = row != NULL;
 	if (found) {
 		*tenant = ctl_int(row, "tenant_id");
 		*inbox = ctl_int(row, "inbox_id");

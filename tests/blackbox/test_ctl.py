@@ -313,6 +313,22 @@ def test_pause_and_resume(ready):
     ready.refused("name an ADDRESS", "pause", "--reason", "x")
 
 
+def test_tightening_needs_no_login(ready):
+    ready.ok("inbox", "create", "calm@acme.example", "--tenant", "acme")
+    row = ready.rows("inbox", "show", "calm@acme.example")[0]
+    numbers = "%d.%d" % (row["tenant_id"], row["inbox_id"])
+    for words in (["tighten", numbers, "read_only"], ["pause", numbers],
+                  ["pause", "--tenant", str(row["tenant_id"])]):
+        done = ready.run(*words, "--reason", "alarm", session="nobody")
+        assert done.returncode == 0, done.stderr
+    row = ready.rows("inbox", "show", "calm@acme.example")[0]
+    assert row["mode"] == "read_only" and row["paused"] is True
+    assert ready.run("resume", numbers, "--reason", "x",
+                     session="nobody").returncode == 1
+    ready.ok("resume", "--tenant", "acme", "--reason", "over",
+             "--password-file", ready.path("password"))
+
+
 def test_roles(ready):
     ready.ok("operator", "create", "rita", "--role", "reviewer", "--tenant",
              "acme", "--password-file", ready.path("password"))
