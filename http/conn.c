@@ -9,6 +9,7 @@
 #include "http/conn.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/xalloc.h"
 #include "net/tls.h"
 
@@ -30,6 +32,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg);
 static void on_wake(evutil_socket_t fd, short what, void *arg);
 static void on_hangup(evutil_socket_t fd, short what, void *arg);
 static void on_body(void *arg, const char *p, size_t n);
+
+/* The metric is of the agents' side; operators' pages are not counted. */
+static void
+count_session(const struct http_conn *c, int64_t n)
+{
+	if (strcmp(c->server->conf.name, "api") == 0)
+		metrics_add(M_SESSIONS, n, "api", c->tls ? "1" : "0");
+}
 
 void
 http_conn_start(struct http_server *server, struct bufferevent *bev,
@@ -51,6 +61,7 @@ http_conn_start(struct http_server *server, struct bufferevent *bev,
 	http_parser_init(&c->parser, on_body, c);
 	TAILQ_INSERT_TAIL(&server->conns, c, link);
 	server->conns_n++;
+	count_session(c, 1);
 	bufferevent_setcb(bev, on_read, on_write, on_event, c);
 	bufferevent_set_max_single_read(bev, HTTP_SLICE);
 	http_conn_set_phase(c, HTTP_PHASE_IDLE, server->conf.head_ms);
@@ -374,6 +385,7 @@ http_conn_close(struct http_conn *c, const char *why)
 void
 http_conn_free(struct http_conn *c)
 {
+	count_session(c, -1);
 	http_server_forget(c);
 	event_free(c->timer);
 	event_free(c->wake);
