@@ -19,7 +19,7 @@ await page.goto(facts.admin_url);
 await page.fill('input[name=name]', facts.operator);
 await page.fill('input[name=password]', facts.operator_password);
 await page.click('button.primary');
-await page.waitForURL('**/q*');
+await page.waitForURL(/\/q/);
 const links = new Set(await page.$$eval('a[href^="/m/"]',
   (all) => all.map((a) => a.getAttribute('href'))));
 if (links.size < 2) throw new Error(`only ${links.size} messages wait`);
@@ -28,9 +28,9 @@ for (const link of links) {
   const raw = await context.request.get(`${facts.admin_url}${link}/download`);
   frozen.push(await raw.body());
   await page.goto(facts.admin_url + link);
-  await page.keyboard.press('a');
+  await page.click('#approve > summary');
   await page.locator('#approve-button').click();
-  await page.waitForURL('**said=approved*');
+  await page.waitForURL(/said=approved/);
 }
 await browser.close();
 const arrived = () => fs.readdirSync(folder).filter((n) => n.endsWith('.json'));

@@ -338,11 +338,14 @@ def test_random_calls(db, w, request):
     seed = request.config.getoption("--seed")
     calls = request.config.getoption("--calls")
     p = Player(db, w, random.Random(seed))
+    reached = set()
     try:
         for i in range(calls):
             p.step()
             if i % 40 == 39:
                 cur = p.su.cursor()
+                cur.execute("SELECT DISTINCT state FROM d.state")
+                reached |= {row[0] for row in cur}
                 if p.rnd.random() < .5:
                     cur.execute("UPDATE d.send_q SET due_at = now() "
                                 "WHERE lease IS NULL")
@@ -367,9 +370,9 @@ def test_random_calls(db, w, request):
         cur.execute("UPDATE d.tenant SET paused_at = NULL")
         cur.execute("UPDATE d.inbox SET paused_at = NULL")
         cur.execute("UPDATE d.list_entry SET ended_at = now()")
-    cur.execute("SELECT state, count(*) FROM d.state GROUP BY 1")
-    reached = dict(cur.fetchall())
+    cur.execute("SELECT DISTINCT state FROM d.state")
+    reached |= {row[0] for row in cur}
     # The run is worth something only if it got everywhere.
     if calls >= 3000:
-        assert set(reached) >= {1, 2, 3, 4, 5, 8, 9, 10, 11}, reached
+        assert reached >= {1, 2, 3, 4, 5, 8, 9, 10, 11}, reached
     assert sha256(b"") and len(p.log) == calls
