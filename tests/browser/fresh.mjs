@@ -33,7 +33,8 @@ for (const link of links) {
   await page.waitForURL(/said=approved/);
 }
 await browser.close();
-const arrived = () => fs.readdirSync(folder).filter((n) => n.endsWith('.json'));
+const arrived = () => fs.readdirSync(folder).filter(
+  (n) => /^\d+\.json$/.test(n));
 await new Promise((resolve, reject) => {
   const look = () => {
     if (arrived().length < frozen.length) return;
