@@ -163,7 +163,8 @@ on_read(struct bufferevent *bev, void *arg)
 	size_t len;
 	char *line;
 
-	while (c->state != CS_END && !c->upgrade &&
+	/* After STARTTLS `bev` is gone, with what was said in clear. */
+	while (c->bev == bev && c->state != CS_END &&
 	       (line = evbuffer_readln(in, &len, EVBUFFER_EOL_CRLF)) != NULL) {
 		if (c->state == CS_READY || c->state == CS_GATE ||
 		    c->state == CS_BODY) {
@@ -182,7 +183,8 @@ on_read(struct bufferevent *bev, void *arg)
 			client_on_reply(c);
 		}
 	}
-	if (c->state != CS_END && evbuffer_get_length(in) > LINE_MAX_BYTES)
+	if (c->bev == bev && c->state != CS_END &&
+	    evbuffer_get_length(in) > LINE_MAX_BYTES)
 		client_broke(c, "the next hop sent too long a line");
 }
 
@@ -227,9 +229,7 @@ on_write(struct bufferevent *bev, void *arg)
 	struct client *c = arg;
 
 	(void)bev;
-	if (c->upgrade)
-		client_upgrade(c);
-	else if (c->state == CS_BODY)
+	if (c->state == CS_BODY)
 		client_want_body(c);
 }
 
@@ -250,7 +250,6 @@ client_upgrade(struct client *c)
 				       ? NET_TLS_OPPORTUNISTIC
 				       : NET_TLS_VERIFY;
 
-	c->upgrade = false;
 	client_enter(c, CS_HANDSHAKE);
 	c->bev =
 	    net_tls_upgrade_client(c->conf.tls, c->bev, c->conf.host, check);

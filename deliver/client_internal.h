@@ -48,7 +48,7 @@ struct client {
 	struct loop_timer *timer;
 	struct reply_parser parser;
 	struct reply ehlo, last;
-	bool is_tls, all_given, upgrade, asked, quits;
+	bool is_tls, all_given, asked, quits;
 	struct stuff stuff;
 	struct client_row *rows;
 	size_t at; /* the recipient being asked */

@@ -263,7 +263,6 @@ static void
 on_starttls(struct client *c)
 {
 	if (c->last.code == 220) {
-		c->upgrade = true;
 		/* Our STARTTLS has left, or its reply would not be here. */
 		client_upgrade(c);
 	} else if (c->conf.policy == CLIENT_TLS_MUST) {
