@@ -108,3 +108,21 @@ str_to_u64(struct str s, unsigned long long max, unsigned long long *out)
 	*out = v;
 	return true;
 }
+
+bool
+str_has_8bit(struct str s)
+{
+	uint64_t eight;
+	size_t i = 0;
+
+	for (; i + sizeof(eight) <= s.n; i += sizeof(eight)) {
+		memcpy(&eight, s.p + i, sizeof(eight));
+		if ((eight & 0x8080808080808080) != 0)
+			return true;
+	}
+	for (; i < s.n; i++) {
+		if (((unsigned char)s.p[i] & 0x80) != 0)
+			return true;
+	}
+	return false;
+}

@@ -38,6 +38,8 @@ struct str str_split(struct str *s, char sep);
 char *str_dup(struct str s);
 /* Lower A-Z in place. */
 void str_lower(char *p, size_t n);
+/* Some byte above 127. */
+bool str_has_8bit(struct str s);
 /* All of `s` as an unsigned decimal at most `max`; no sign, no space. */
 bool str_to_u64(struct str s, unsigned long long max, unsigned long long *out);
 

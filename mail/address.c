@@ -180,18 +180,6 @@ local_canonical(struct buf *out, struct buf *text, bool utf8)
 	return true;
 }
 
-static bool
-has_8bit(struct str s)
-{
-	size_t i;
-
-	for (i = 0; i < s.n; i++) {
-		if (s.p[i] < 0)
-			return true;
-	}
-	return false;
-}
-
 /* What stands before the '@'. */
 static enum address_result
 take_local(struct str *s, struct buf *canonical, bool *utf8)
@@ -208,7 +196,7 @@ take_local(struct str *s, struct buf *canonical, bool *utf8)
 		r = take_dot_atom(s, &text);
 	}
 	whole.n -= s->n;
-	*utf8 = has_8bit(whole);
+	*utf8 = str_has_8bit(whole);
 	if (r == ADDRESS_OK && whole.n > ADDRESS_LOCAL_MAX)
 		r = ADDRESS_TOO_LONG;
 	if (r == ADDRESS_OK && !local_canonical(canonical, &text, *utf8))
@@ -232,7 +220,7 @@ parse(struct address *out, struct str s, struct buf *canonical)
 	s.n--;
 	if (s.n > DOMAIN_MAX)
 		return ADDRESS_TOO_LONG;
-	out->utf8_domain = has_8bit(s);
+	out->utf8_domain = str_has_8bit(s);
 	out->literal = domain_is_literal(s);
 	if (!out->literal) {
 		r = domain_canonical(domain, s);

@@ -11,6 +11,14 @@ static const char *const once[] = { "Content-Type", "Content-Transfer-Encoding",
 	"Content-Disposition", "Content-ID", "Content-Description",
 	"Content-Location", "MIME-Version" };
 
+static const char tnef_why[] =
+    "TNEF (winmail.dat) is not accepted: it hides texts and files.";
+
+/* Of a message inside a message; a program shows the first or the last. */
+static const char *const once_in_message[] = { "From", "Sender", "Reply-To",
+	"To", "Cc", "Bcc", "Date", "Subject", "Message-ID", "In-Reply-To",
+	"References" };
+
 /* Copy text; false when it does not fit. */
 static bool
 copy(char *out, size_t size, struct str s)
@@ -108,6 +116,11 @@ read_type(struct entity *e, const struct param_list *l, const char **why)
 	    strcmp(l->head, "message/external-body") == 0) {
 		*why = "message/partial and message/external-body are not "
 		       "accepted.";
+		return false;
+	}
+	if (strcmp(l->head, "application/ms-tnef") == 0 ||
+	    strcmp(l->head, "application/vnd.ms-tnef") == 0) {
+		*why = tnef_why;
 		return false;
 	}
 	if (strcmp(l->head, "message/rfc822") == 0 ||
@@ -297,6 +310,11 @@ read_names(struct entity *e, const struct header *h, const char *default_type,
 		*why = "A file name cannot be read in one way.";
 		ok = read_disposition(e->part, h, &names, why) &&
 		     names_choose(e->part, &names);
+		if (ok && str_ieq(str_of(e->part->filename),
+			      str_lit("winmail.dat"))) {
+			*why = tnef_why;
+			ok = false;
+		}
 	}
 	for (i = 0; i < 4; i++)
 		buf_free(&names.text[i]);
@@ -318,26 +336,39 @@ version_valid(const struct header *h)
 		   v.p[3] == '\r');
 }
 
+static bool
+all_once(const struct header *h, const char *const *names, size_t n,
+    const char **why)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (header_count(h, names[i]) > 1) {
+			*why = "A field stands twice in the header of a part.";
+			return false;
+		}
+	}
+	return true;
+}
+#define ALL_ONCE(h, names, why)                                                \
+	all_once(h, names, sizeof(names) / sizeof((names)[0]), why)
+
 bool
 entity_read(struct entity *e, struct str section, const char *default_type,
     const char **why)
 {
 	struct header h;
 	bool ok = true;
-	size_t i;
 
 	if (!header_parse(&h, section, why))
 		return false;
+	e->has_8bit = h.has_8bit;
 	if (h.has_8bit && !h.is_utf8) {
 		*why = "A header has bytes that are not UTF-8.";
 		ok = false;
 	}
-	for (i = 0; ok && i < sizeof(once) / sizeof(once[0]); i++) {
-		if (header_count(&h, once[i]) > 1) {
-			*why = "A MIME field stands twice in one header.";
-			ok = false;
-		}
-	}
+	ok = ok && ALL_ONCE(&h, once, why) &&
+	     (!e->is_message || ALL_ONCE(&h, once_in_message, why));
 	if (ok && !version_valid(&h)) {
 		*why = "MIME-Version is not 1.0.";
 		ok = false;

@@ -16,6 +16,8 @@
 struct entity {
 	struct mime_part *part; /* kind, type, ... are filled */
 	char boundary[STRUCTURE_BOUNDARY_MAX + 1]; /* multiparts */
+	bool is_message; /* set before: the header of a message inside */
+	bool has_8bit; /* in this header */
 	bool is_digest; /* parts inside are messages unless they say else */
 };
 

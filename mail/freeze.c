@@ -48,6 +48,8 @@ freeze_new(const struct freeze_conf *conf, freeze_out_fn *out, void *arg)
 	f->out = out;
 	f->arg = arg;
 	f->structure = structure_new(NULL, NULL);
+	if (!conf->smtputf8)
+		structure_ascii_headers(f->structure);
 	return f;
 }
 
@@ -74,53 +76,61 @@ fail(struct freeze *f, enum err_code code, const char *why)
 	return false;
 }
 
-/* One line, or a piece of one; `len` bytes, the last is LF if `ends`. */
-static bool
-piece_check(struct freeze *f, const char *p, size_t len, bool ends)
+/* What is wrong with byte `c` here; else NULL, and it is taken. */
+static const char *
+byte_fault(struct freeze *f, char c)
 {
-	const char *cr = memchr(p, '\r', len);
-	bool crlf;
-
-	if (f->has_cr && p[0] != '\n')
-		return fail(f, E_MESSAGE_MALFORMED,
-		    "The message has a bare CR; lines end in CRLF.");
-	crlf = len >= 2 ? p[len - 2] == '\r' : f->has_cr;
-	if (ends && !crlf)
-		return fail(f, E_MESSAGE_MALFORMED,
-		    "The message has a bare LF; lines end in CRLF.");
-	if (cr != NULL && cr != p + len - (ends ? 2 : 1))
-		return fail(f, E_MESSAGE_MALFORMED,
-		    "The message has a bare CR; lines end in CRLF.");
-	if (memchr(p, '\0', len) != NULL)
-		return fail(f, E_MESSAGE_MALFORMED, "The message has a NUL.");
-	f->line_size += len;
-	if (f->line_size > HEADER_LINE_MAX + 1u + ends)
-		return fail(
-		    f, E_MESSAGE_MALFORMED, "A line is longer than 998 bytes.");
-	f->has_cr = p[len - 1] == '\r';
-	if (f->line_size > HEADER_LINE_MAX && !ends && !f->has_cr)
-		return fail(
-		    f, E_MESSAGE_MALFORMED, "A line is longer than 998 bytes.");
-	if (ends)
+	if (c == '\n' && f->has_cr) {
+		f->has_cr = false;
 		f->line_size = 0;
-	return true;
+		return NULL;
+	}
+	if (f->has_cr)
+		return "The message has a bare CR; lines end in CRLF.";
+	if (c == '\n')
+		return "The message has a bare LF; lines end in CRLF.";
+	if (c == '\0')
+		return "The message has a NUL.";
+	f->has_cr = c == '\r';
+	if (!f->has_cr && f->line_size == HEADER_LINE_MAX)
+		return "A line is longer than 998 bytes.";
+	f->line_size += !f->has_cr;
+	return NULL;
 }
 
+/* A line from its first byte to its LF that needs no second look. */
 static bool
-bytes_check(struct freeze *f, const char *p, size_t n)
+is_clean_line(const char *p, size_t len)
+{
+	return len >= 2 && len <= HEADER_LINE_MAX + 2 && p[len - 2] == '\r' &&
+	       memchr(p, '\r', len - 2) == NULL && memchr(p, '\0', len) == NULL;
+}
+
+/*
+ * How many bytes are good before one is not: then `why` is set. The result is
+ * the same however the bytes are cut.
+ */
+static size_t
+bytes_good(struct freeze *f, const char *p, size_t n, const char **why)
 {
 	const char *nl;
-	size_t len;
+	size_t i = 0, len;
 
-	while (n > 0) {
-		nl = memchr(p, '\n', n);
-		len = nl == NULL ? n : (size_t)(nl - p) + 1;
-		if (!piece_check(f, p, len, nl != NULL))
-			return false;
-		p += len;
-		n -= len;
+	while (i < n) {
+		if (f->line_size == 0 && !f->has_cr) {
+			nl = memchr(p + i, '\n', n - i);
+			len = nl == NULL ? 0 : (size_t)(nl - (p + i)) + 1;
+			if (nl != NULL && is_clean_line(p + i, len)) {
+				i += len;
+				continue;
+			}
+		}
+		*why = byte_fault(f, p[i]);
+		if (*why != NULL)
+			break;
+		i++;
 	}
-	return true;
+	return i;
 }
 
 /* Frozen bytes go on, watched by the structure. */
@@ -153,15 +163,6 @@ header_done(struct freeze *f, size_t n)
 	return ok;
 }
 
-static void
-note_8bit(struct freeze *f, const unsigned char *p, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n && !f->info.needs_8bit; i++)
-		f->info.needs_8bit = p[i] > 127;
-}
-
 /* Collect header bytes; returns how many of `n` belong to it. */
 static size_t
 header_take(struct freeze *f, const char *p, size_t n)
@@ -190,33 +191,48 @@ header_take(struct freeze *f, const char *p, size_t n)
 	return keep;
 }
 
-enum err_code
-freeze_feed(struct freeze *f, const void *p, size_t n)
+/* Bytes that are good lines. */
+static void
+take(struct freeze *f, const char *p, size_t n)
 {
-	const char *in = p;
 	size_t took;
 
-	if (f->code != E_NONE || n == 0)
-		return f->code;
-	f->taken += n;
-	if (f->taken > f->conf.size_max) {
-		(void)fail(f, E_PAYLOAD_TOO_LARGE,
-		    "The message is larger than allowed.");
-		return f->code;
-	}
-	if (!bytes_check(f, in, n))
-		return f->code;
-	if (!f->in_body) {
-		took = header_take(f, in, n);
-		in += took;
+	if (n > 0 && !f->in_body) {
+		took = header_take(f, p, n);
+		p += took;
 		n -= took;
 		if (f->in_body)
 			buf_free(&f->head);
 	}
 	if (f->code == E_NONE && n > 0) {
-		note_8bit(f, (const unsigned char *)in, n);
-		(void)emit(f, in, n);
+		f->info.needs_8bit |= str_has_8bit((struct str){ p, n });
+		(void)emit(f, p, n);
 	}
+}
+
+/*
+ * What comes first in the bytes decides, so that the outcome is the same
+ * however they are cut: bytes in front of the one that is wrong, or one too
+ * many, are judged before it.
+ */
+enum err_code
+freeze_feed(struct freeze *f, const void *p, size_t n)
+{
+	size_t room = f->conf.size_max - f->taken, good;
+	const char *why = NULL;
+
+	if (f->code != E_NONE || n == 0)
+		return f->code;
+	good = bytes_good(f, p, n < room ? n : room, &why);
+	f->taken += good;
+	take(f, p, good);
+	if (f->code != E_NONE)
+		return f->code;
+	if (why != NULL)
+		(void)fail(f, E_MESSAGE_MALFORMED, why);
+	else if (good < n)
+		(void)fail(f, E_PAYLOAD_TOO_LARGE,
+		    "The message is larger than allowed.");
 	return f->code;
 }
 

@@ -64,7 +64,10 @@ struct freeze *freeze_new(
 /* NULL is fine. */
 void freeze_free(struct freeze *f);
 
-/* Any pieces. E_NONE, else the same code for ever (out is not called then). */
+/*
+ * Any pieces. E_NONE, else the same code for ever (out is not called then).
+ * Code, reason and frozen bytes do not depend on how the bytes are cut.
+ */
 enum err_code freeze_feed(struct freeze *f, const void *p, size_t n);
 enum err_code freeze_finish(struct freeze *f);
 /* "From is ceo@x; this key may send only as bot@x": at most 200 bytes. */

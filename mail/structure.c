@@ -18,6 +18,7 @@
 #include "base/xalloc.h"
 #include "mail/entity.h"
 #include "mail/header.h"
+#include "mail/leaf.h"
 
 #define LINE_KEEP (HEADER_LINE_MAX + 2)
 #define PART_HEADER_MAX (32 * 1024)
@@ -33,6 +34,7 @@ enum place {
 struct level {
 	struct mime_part part;
 	struct entity entity;
+	struct leaf leaf;
 	enum place place;
 	bool closed; /* its closing boundary was seen */
 	unsigned children;
@@ -53,7 +55,7 @@ struct structure {
 	uint64_t at; /* offset of the current line */
 	uint64_t line_size; /* bytes of it so far */
 	unsigned ix, parts, attachments;
-	bool finished;
+	bool ascii_headers, finished;
 };
 
 static bool
@@ -93,6 +95,7 @@ push(struct structure *s, uint64_t at)
 	if (up == NULL)
 		return true;
 	l->part.parent = up->part.ix;
+	l->entity.is_message = up->part.kind == MIME_MESSAGE;
 	n = snprintf(l->part.path, STRUCTURE_PATH_MAX, "%s%s%u", up->part.path,
 	    up->part.path[0] != '\0' ? "." : "", ++up->children);
 	BUG_ON(n < 0 || n >= STRUCTURE_PATH_MAX);
@@ -131,6 +134,7 @@ static bool
 pop(struct structure *s, uint64_t end)
 {
 	struct level *l = top(s);
+	const char *why = "";
 
 	if (l->place == IN_HEADER)
 		return fail(s, E_MESSAGE_MALFORMED,
@@ -138,6 +142,8 @@ pop(struct structure *s, uint64_t end)
 	if (l->part.kind == MIME_MULTIPART && !l->closed)
 		return fail(s, E_MESSAGE_MALFORMED,
 		    "A multipart has no closing boundary.");
+	if (l->part.kind == MIME_LEAF && !leaf_end(&l->leaf, &l->part, &why))
+		return fail(s, E_MESSAGE_MALFORMED, why);
 	if (end < l->part.body_at)
 		end = l->part.body_at;
 	l->part.body_size = end - l->part.body_at;
@@ -263,6 +269,9 @@ header_end(struct structure *s, uint64_t next)
 	if (!entity_read(&l->entity, buf_str(&s->head),
 		in_digest(s) ? "message/rfc822" : "text/plain", &why))
 		return fail(s, E_MESSAGE_MALFORMED, why);
+	if (s->ascii_headers && s->depth > 1 && l->entity.has_8bit)
+		return fail(s, E_SMTPUTF8_NEEDED,
+		    "The header of a part has bytes above 127.");
 	buf_clear(&s->head);
 	l->part.header_size = next - l->part.header_at;
 	l->part.body_at = next;
@@ -319,6 +328,8 @@ stray_line(struct structure *s, struct str line)
 static bool
 take_line(struct structure *s, struct str line)
 {
+	struct level *l;
+	const char *why = "";
 	bool done = false;
 
 	if (line.n >= 2 && line.p[0] == '-' && line.p[1] == '-' &&
@@ -326,7 +337,8 @@ take_line(struct structure *s, struct str line)
 		return false;
 	if (done)
 		return true;
-	switch (top(s)->place) {
+	l = top(s);
+	switch (l->place) {
 	case IN_HEADER:
 		return header_line(s, line);
 	case IN_PREAMBLE:
@@ -335,7 +347,8 @@ take_line(struct structure *s, struct str line)
 	case IN_BODY:
 		break;
 	}
-	return true;
+	return s->line_long || leaf_line(&l->leaf, &l->part, line, &why) ||
+	       fail(s, E_MESSAGE_MALFORMED, why);
 }
 
 struct structure *
@@ -348,6 +361,12 @@ structure_new(structure_part_fn *part, void *arg)
 	s->why = "";
 	(void)push(s, 0);
 	return s;
+}
+
+void
+structure_ascii_headers(struct structure *s)
+{
+	s->ascii_headers = true;
 }
 
 void

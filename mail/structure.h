@@ -74,7 +74,13 @@ struct structure;
 /* `part` may be NULL: only the rules and the counts. */
 struct structure *structure_new(structure_part_fn *part, void *arg);
 void structure_free(struct structure *s);
-/* E_NONE, else the same code for ever: message_malformed, mime_too_complex. */
+/* Bytes above 127 in the header of a part are refused: smtputf8_needed. */
+void structure_ascii_headers(struct structure *s);
+/*
+ * E_NONE, else the same code for ever: message_malformed, mime_too_complex,
+ * smtputf8_needed. Neither the code nor the reason depends on how the bytes
+ * are cut.
+ */
 enum err_code structure_feed(struct structure *s, const void *p, size_t n);
 enum err_code structure_finish(struct structure *s);
 /* One sentence for what is wrong; "" when nothing is. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * What was frozen has only CRLF lines of at most 998 bytes, and freezing it
- * again finds nothing more to refuse or remove.
+ * again finds nothing more to refuse or remove. Code, reason and bytes are
+ * the same however the input is cut.
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -33,44 +35,65 @@ lines_check(const struct buf *b)
 	BUG_ON(line != 0);
 }
 
-static enum err_code
-freeze(struct buf *out, const uint8_t *p, size_t n, size_t step)
+struct outcome {
+	enum err_code code;
+	char why[256];
+	struct buf bytes;
+};
+
+/* Pieces of `step` bytes; of size_max only what the input chooses fits. */
+static struct outcome
+freeze(const uint8_t *p, size_t n, size_t step, uint64_t size_max)
 {
 	struct address inbox;
+	struct outcome o = { 0 };
 	struct freeze_conf conf = { .hostname = str_lit("mx.example"),
 		.with = "HTTPS",
 		.inbox = &inbox,
-		.smtputf8 = true,
-		.size_max = 1 << 20 };
+		.smtputf8 = size_max % 2 == 0,
+		.size_max = size_max };
 	struct freeze *f;
-	enum err_code code;
 	size_t i;
 
 	BUG_ON(address_parse(&inbox, str_lit("bot@example.org")) != ADDRESS_OK);
-	f = freeze_new(&conf, collect, out);
+	f = freeze_new(&conf, collect, &o.bytes);
 	for (i = 0; i < n; i += step)
 		(void)freeze_feed(f, p + i, n - i < step ? n - i : step);
-	code = freeze_finish(f);
-	BUG_ON(code == E_NONE && freeze_info(f)->size != out->n);
+	o.code = freeze_finish(f);
+	BUG_ON(o.code == E_NONE && freeze_info(f)->size != o.bytes.n);
+	(void)snprintf(o.why, sizeof(o.why), "%s", freeze_why(f));
 	freeze_free(f);
-	return code;
+	return o;
+}
+
+static void
+same(const struct outcome *a, struct outcome b)
+{
+	BUG_ON(a->code != b.code);
+	BUG_ON(strcmp(a->why, b.why) != 0);
+	BUG_ON(a->code == E_NONE && a->bytes.n != b.bytes.n);
+	BUG_ON(a->code == E_NONE &&
+	       memcmp(a->bytes.p, b.bytes.p, a->bytes.n) != 0);
+	buf_free(&b.bytes);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-	struct buf a = { 0 }, b = { 0 };
-	enum err_code code = freeze(&a, p, n, n + 1);
+	uint64_t size_max =
+	    n > 0 && p[n - 1] % 8 == 0 ? p[n - 1] * 8U : 1 << 20;
+	struct outcome o = freeze(p, n, n + 1, size_max), again;
 
-	BUG_ON((freeze(&b, p, n, 1) == E_NONE) != (code == E_NONE));
-	if (code == E_NONE) {
-		BUG_ON(a.n != b.n || memcmp(a.p, b.p, a.n) != 0);
-		lines_check(&a);
-		buf_clear(&b);
-		code = freeze(&b, a.p, a.n, 4096);
-		BUG_ON(code != E_NONE && code != E_LOOP && n < 4000);
+	same(&o, freeze(p, n, 1, size_max));
+	same(&o, freeze(p, n, 2 + n % 61, size_max));
+	same(&o, freeze(p, n, n / 2 + 1, size_max));
+	if (o.code == E_NONE) {
+		lines_check(&o.bytes);
+		again = freeze(o.bytes.p, o.bytes.n, 4096, 1 << 20);
+		BUG_ON(again.code != E_NONE && again.code != E_LOOP &&
+		       o.bytes.n < 4000);
+		buf_free(&again.bytes);
 	}
-	buf_free(&a);
-	buf_free(&b);
+	buf_free(&o.bytes);
 	return 0;
 }

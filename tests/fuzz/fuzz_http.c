@@ -4,7 +4,8 @@
  * and cut into pieces of a length the input chooses. Both must see the same
  * requests, bodies and fault; a body must be as long as its head says.
  */
-#include <stdint.h>
+#include "tests/fuzz/fuzz.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,6 @@
 #include "http/parse.h"
 #include "http/route.h"
 #include "http/urlenc.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static const struct http_route routes[] = {
 	{ "GET", "/v1/{a}", "a", 0, 0, false, NULL },
