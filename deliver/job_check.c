@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/xalloc.h"
 #include "deliver/job_internal.h"
 
@@ -32,6 +33,7 @@ job_integrity(struct job *job, const char *why)
 
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_error("deliver.integrity", KV("message", id), KV("why", why));
+	metrics_inc(M_ATTEMPTS, "integrity", NULL);
 	relay_cancel(job->op);
 	job->op = relay_integrity(
 	    job->ctx->relay, &job->lease, why, on_integrity, job);
@@ -70,6 +72,20 @@ keep_due(struct job *job, struct str due)
 		job->due_rcpt[job->due_count++] = job->rcpt[ix - 1];
 	}
 	return due.n == 0 && job->due_count > 0;
+}
+
+/*
+ * A lease is for one domain; it decides where the message goes, so it must be
+ * that of every recipient it is for.
+ */
+static bool
+is_leased_domain(const struct job *job, struct str address)
+{
+	const char *at = memrchr(address.p, '@', address.n);
+	size_t head = at != NULL ? (size_t)(at - address.p) + 1 : address.n;
+
+	return str_ieq((struct str){ address.p + head, address.n - head },
+	    str_of(job->lease.domain));
 }
 
 /* Bytes that could end the command they are put into (smtp.md R3). */
@@ -173,6 +189,10 @@ check(struct job *job, const struct relay_message *m)
 		return "sender address";
 	if (!is_right_digest(job, m))
 		return "digest";
+	for (i = 0; i < job->due_count; i++) {
+		if (!is_leased_domain(job, job->due_rcpt[i]))
+			return "domain";
+	}
 	if (!seal_relay_open(&job->key, m->relay_box, job->ctx->relay_pub,
 		&job->ctx->relay_key, &r))
 		return "relay box";
@@ -289,7 +309,7 @@ on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 			    job->client, "the database did not answer");
 		else
 			job_over(job);
-	} else if (job->read_failed ||
+	} else if (job->read_failed || job->next_chunk == job->read_from ||
 		   (job->next_chunk >= job->chunks && !is_whole(job))) {
 		/* With a client open, no dot has left: it is closed. */
 		client_free(job->client);
@@ -307,6 +327,7 @@ on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 void
 job_read(struct job *job)
 {
+	job->read_from = job->next_chunk;
 	relay_cancel(job->op);
 	job->op = relay_body(job->ctx->relay, &job->lease, job->next_chunk,
 	    JOB_CHUNKS, on_chunk, job);

@@ -38,6 +38,7 @@ struct job {
 	size_t due_count;
 	int64_t size;
 	int chunks, next_chunk, attempts;
+	int read_from; /* an answer without rows is a body cut short */
 	struct seal_id id;
 	struct secret key; /* the message key */
 	unsigned char want_tag[32];

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: ISC
 """A deployment whose mail goes to a fake smarthost, for the worker's tests."""
+import http.client
+import json
 import os
 import smtplib
+import socket
 import ssl
+import uuid
+
+import psycopg2
+import psycopg2.extras
 
 from tests.fake.mx import FakeMx
-from tests.lib import postern
+from tests.lib import postern, seals
 
 STATES = {1: "held", 2: "approved", 3: "rejected", 4: "expired",
           5: "canceled", 7: "sending", 8: "sent", 9: "deferred",
@@ -36,6 +43,22 @@ class Relaying(postern.Deployment):
         self.box = self.add_inbox("bot@acme.example")
         self.set_mode(self.box, 4)
         self.start("posternd")
+
+    def sql(self, query, *args, user="postgres", database="postern"):
+        """As Deployment.sql(), on one connection a user."""
+        if database != "postern":
+            return super().sql(query, *args, user=user, database=database)
+        kept = self.__dict__.setdefault("connections", {})
+        if user not in kept or kept[user].closed:
+            kept[user] = self.connect(user)
+        try:
+            with kept[user].cursor(
+                    cursor_factory=psycopg2.extras.RealDictCursor) as cur:
+                cur.execute(query, args or None)
+                return cur.fetchall() if cur.description else []
+        except psycopg2.OperationalError:
+            kept.pop(user).close()
+            raise
 
     def start_worker(self):
         self.worker = self.start("postern-deliver")
@@ -74,6 +97,66 @@ class Relaying(postern.Deployment):
         (mid,) = now - before
         return mid
 
+    def submit_rest(self, box, rcpt="ann@dest.example", **fields):
+        """Through POST /v1/messages/send; the message's uuid."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        c = http.client.HTTPSConnection("127.0.0.1", self.api_port,
+                                        timeout=20, context=context)
+        try:
+            c.request("POST", "/v1/messages/send", json.dumps({
+                "to": [rcpt], "subject": "Report", "text": "Hello\n",
+                **fields}), {"Authorization": "Bearer " + box.key,
+                             "Content-Type": "application/json"})
+            doc = json.loads(c.getresponse().read())
+        finally:
+            c.close()
+        assert "message_id" in doc, doc
+        return str(uuid.UUID(bytes=seals.unbase32(doc["message_id"][4:], 16)))
+
+    def wake(self):
+        """As a program that released something would say it."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(self.redis_socket)
+            s.sendall(b"PUBLISH wake 1\r\n")
+            assert s.recv(16).startswith(b":")
+
+    def due(self, mid):
+        """As if the undo window, or the time to the next try, were over."""
+        rows = self.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+                        "WHERE message_id = %s AND lease IS NULL "
+                        "RETURNING 1", mid)
+        assert rows, "nothing of %s is queued" % mid
+        self.wake()
+
+    def claimable(self, mid):
+        """Would any worker get it now? The row is put back as it was."""
+        c = self.connect("l_worker")
+        c.autocommit = False
+        try:
+            with c.cursor() as cur:
+                cur.execute("SELECT message_id FROM "
+                            "api.claim_due_1('probe', 500, 60)")
+                return mid in [row[0] for row in cur.fetchall()]
+        finally:
+            c.rollback()
+            c.close()
+
+    def audit(self, mid):
+        """Actor kind and event of each row about it, in order."""
+        return ["%s %s" % (row["actor"].split(":")[0], row["event"])
+                for row in self.sql(
+                    "SELECT actor, event FROM d.audit WHERE message_id = %s "
+                    "ORDER BY at, n", mid)]
+
+    def assert_settled(self, mid):
+        """No lease, nothing marked, no attempt left open."""
+        assert not self.sql("SELECT 1 FROM d.send_q WHERE message_id = %s AND "
+                            "lease IS NOT NULL", mid)
+        assert not self.sql("SELECT 1 FROM d.delivery WHERE message_id = %s "
+                            "AND status IN (1, 2)", mid)
+        assert not self.sql("SELECT 1 FROM d.attempt WHERE message_id = %s "
+                            "AND ended_at IS NULL", mid)
+
     def state(self, mid):
         return STATES[self.sql("SELECT state FROM d.state WHERE message_id "
                                "= %s", mid)[0]["state"]]
@@ -97,4 +180,6 @@ class Relaying(postern.Deployment):
     def close(self):
         if hasattr(self, "mx"):
             self.mx.close()
+        for c in self.__dict__.pop("connections", {}).values():
+            c.close()
         super().close()
