@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "deliver/backoff.h"
 #include "deliver/job_internal.h"
+
+#define STORE_AGAIN_MS 1000
 
 static void
 tell_end(void *arg)
@@ -34,15 +37,15 @@ job_over(struct job *job)
 }
 
 static void
-on_ended(void *arg, enum relay_status st, const char *why)
+on_released(void *arg, enum relay_status st, const char *why)
 {
 	struct job *job = arg;
 	char id[UUID_ID_MAX];
 
 	job->op = NULL;
-	if (st != RELAY_DONE) {
+	/* A lease that is over already needs no giving back. */
+	if (st != RELAY_DONE && strcmp(why, "state_conflict") != 0) {
 		uuid_to_id(id, "msg_", &job->lease.message);
-		/* The lease runs out, and the sweep settles what is open. */
 		log_warn("deliver.result", KV("message", id), KV("why", why));
 	}
 	job_over(job);
@@ -51,9 +54,20 @@ on_ended(void *arg, enum relay_status st, const char *why)
 void
 job_release(struct job *job, int retry_s)
 {
+	job->phase = JOB_ENDING;
 	relay_cancel(job->op);
-	job->op =
-	    relay_release(job->ctx->relay, &job->lease, retry_s, on_ended, job);
+	job->op = relay_release(
+	    job->ctx->relay, &job->lease, retry_s, on_released, job);
+}
+
+void
+job_return(struct job *job)
+{
+	route_cancel(job->route);
+	job->route = NULL;
+	client_free(job->client);
+	job->client = NULL;
+	job_release(job, 0);
 }
 
 static const char *
@@ -89,16 +103,61 @@ log_result(const struct job *job, const struct relay_rcpt *r)
 	    KV("ms", clock_mono_ms() - job->began_ms));
 }
 
+static void store_rows(void *arg);
+
+/*
+ * Without an answer the result may be stored or not; storing it again is
+ * refused if it is, so that is tried for as long as the lease may live. After
+ * that the sweep settles it.
+ */
+static void
+on_finished(void *arg, enum relay_status st, const char *why)
+{
+	struct job *job = arg;
+	char id[UUID_ID_MAX];
+	uint64_t now = clock_mono_ms();
+	bool repeated = job->store_until_ms != 0;
+
+	job->op = NULL;
+	if (st == RELAY_DONE || (repeated && st == RELAY_REFUSED)) {
+		job_over(job);
+		return;
+	}
+	if (!repeated) {
+		uuid_to_id(id, "msg_", &job->lease.message);
+		log_warn("deliver.result", KV("message", id), KV("why", why));
+		job->store_until_ms =
+		    now + (uint64_t)job->ctx->conf->deliver_lease;
+	}
+	if (st == RELAY_LOST && now < job->store_until_ms)
+		loop_timer_set(job->again, STORE_AGAIN_MS);
+	else
+		job_over(job);
+}
+
+static void
+store_rows(void *arg)
+{
+	struct job *job = arg;
+
+	job->op = relay_finish(job->ctx->relay, &job->lease, job->rows,
+	    job->row_count, backoff_seconds(job->attempts), on_finished, job);
+}
+
 void
-job_finish(struct job *job, const struct relay_rcpt *v, size_t n)
+job_finish(struct job *job, struct relay_rcpt *v, size_t n)
 {
 	size_t i;
 
+	job->phase = JOB_ENDING;
 	for (i = 0; i < n; i++)
 		log_result(job, &v[i]);
+	if (v != job->rows)
+		free(job->rows);
+	job->rows = v;
+	job->row_count = n;
 	relay_cancel(job->op);
-	job->op = relay_finish(job->ctx->relay, &job->lease, v, n,
-	    backoff_seconds(job->attempts), on_ended, job);
+	store_rows(job);
 }
 
 /* Rows not yet marked as being sent take no result: mark them first. */
@@ -110,7 +169,7 @@ on_marked(void *arg, enum relay_status st, const char *why)
 	job->op = NULL;
 	if (st != RELAY_DONE) {
 		log_warn("deliver.result", KV("why", why));
-		job_over(job);
+		job_release(job, JOB_LOST_RETRY_S);
 		return;
 	}
 	job->attempted = true;
@@ -132,12 +191,13 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 		    v[i].enhanced, sizeof(v[i].enhanced), "%s", enhanced);
 		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", why);
 	}
-	free(job->rows);
-	job->rows = v;
 	if (job->attempted) {
 		job_finish(job, v, job->due_count);
 		return;
 	}
+	free(job->rows);
+	job->rows = v;
+	job->phase = JOB_ENDING;
 	relay_cancel(job->op);
 	job->op = relay_attempt(job->ctx->relay, &job->lease,
 	    job->host_count > 0 ? job->hosts[job->host_count - 1].name : "none",
@@ -156,6 +216,7 @@ job_start(const struct job_context *ctx, const struct store_lease *lease,
 	job->end = end;
 	job->arg = arg;
 	job->began_ms = clock_mono_ms();
+	job->again = loop_timer_new(ctx->loop, store_rows, job);
 	job_fetch(job);
 	return job;
 }
@@ -164,6 +225,24 @@ void
 job_stop(struct job *job)
 {
 	job->stopping = true;
+	if (job->phase == JOB_PREPARING && !job->over)
+		job_return(job);
+}
+
+void
+job_yield(struct job *job)
+{
+	if (job->phase == JOB_TALKING)
+		job_return(job);
+}
+
+void
+job_give_up(struct job *job)
+{
+	if (job->phase == JOB_TALKING)
+		job_return(job);
+	else if (job->phase == JOB_GATED && job->client != NULL)
+		client_abort(job->client, "the worker was stopped");
 }
 
 void
@@ -173,6 +252,7 @@ job_free(struct job *job)
 		return;
 	loop_undefer(job->ctx->loop, tell_end, job);
 	relay_cancel(job->op);
+	loop_timer_free(job->again);
 	route_cancel(job->route);
 	client_free(job->client);
 	seal_open_free(job->open);

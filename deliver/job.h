@@ -42,8 +42,15 @@ typedef void job_end_fn(void *arg, struct job *job);
 
 struct job *job_start(const struct job_context *ctx,
     const struct store_lease *lease, job_end_fn *end, void *arg);
-/* Stop before MAIL FROM if that is still ahead; else let it finish. */
+/*
+ * The worker stops. Before MAIL FROM the lease is given back now; a transaction
+ * under way may still end by itself until job_yield().
+ */
 void job_stop(struct job *job);
+/* Give back also what is in a transaction, unless the gate was asked. */
+void job_yield(struct job *job);
+/* What passed the gate and has no reply is uncertain now. */
+void job_give_up(struct job *job);
 /* Give up at once, whatever state it is in. NULL is fine. */
 void job_free(struct job *job);
 const struct store_lease *job_lease(const struct job *job);

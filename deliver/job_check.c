@@ -34,6 +34,7 @@ job_integrity(struct job *job, const char *why)
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_error("deliver.integrity", KV("message", id), KV("why", why));
 	metrics_inc(M_ATTEMPTS, "integrity", NULL);
+	job->phase = JOB_ENDING;
 	relay_cancel(job->op);
 	job->op = relay_integrity(
 	    job->ctx->relay, &job->lease, why, on_integrity, job);
@@ -209,7 +210,7 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->op = NULL;
 	if (st != RELAY_DONE) {
 		log_warn("deliver.result", KV("why", why));
-		job_over(job);
+		job_release(job, JOB_LOST_RETRY_S);
 		return;
 	}
 	if (m->due_ix.n == 0) {
@@ -308,7 +309,7 @@ on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 			client_abort(
 			    job->client, "the database did not answer");
 		else
-			job_over(job);
+			job_release(job, JOB_LOST_RETRY_S);
 	} else if (job->read_failed || job->next_chunk == job->read_from ||
 		   (job->next_chunk >= job->chunks && !is_whole(job))) {
 		/* With a client open, no dot has left: it is closed. */

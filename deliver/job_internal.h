@@ -15,6 +15,23 @@
 #define JOB_RCPT_MAX 1000
 #define JOB_KEEP_BYTES 1048576 /* larger bodies are read twice */
 #define JOB_CHUNKS 2 /* a read ahead */
+#define JOB_LOST_RETRY_S 5 /* after the database failed to answer */
+
+/* How far a job is; what a stop may still do depends on it. */
+enum job_phase {
+	JOB_PREPARING, /* nothing was said for the message */
+	JOB_MARKING, /* attempt_1 runs; MAIL FROM follows */
+	JOB_TALKING, /* MAIL FROM or later, the gate was not asked */
+	JOB_GATED, /* dot_1 was asked; the dot may have left */
+	JOB_ENDING, /* its result, or the lease, is on its way back */
+};
+
+/* What a no-go means for the lease. */
+enum job_no_go {
+	JOB_LEASE_OVER, /* the gate ended it */
+	JOB_LEASE_KEPT, /* fetch again: other recipients may be due */
+	JOB_NO_ANSWER, /* it may have said go; no dot left */
+};
 
 struct job {
 	const struct job_context *ctx;
@@ -24,9 +41,14 @@ struct job {
 	struct relay_op *op;
 	struct route *route;
 	struct client *client;
-	bool stopping, over, in_client;
+	enum job_phase phase;
+	enum job_no_go no_go;
+	bool stopping, over;
 	bool attempted; /* rows are marked as being sent */
-	struct relay_rcpt *rows; /* results waiting for that */
+	struct relay_rcpt *rows; /* the results, until they are stored */
+	size_t row_count;
+	struct loop_timer *again; /* to store them once more */
+	uint64_t store_until_ms;
 
 	/* Of the message; text lives in `text`. */
 	struct buf text;
@@ -63,7 +85,10 @@ void job_over(struct job *job);
 void job_release(struct job *job, int retry_s);
 void job_finish_all(struct job *job, enum relay_result result, int code,
     const char *enhanced, const char *why);
-void job_finish(struct job *job, const struct relay_rcpt *v, size_t n);
+/* Store a result for each of `n` recipients; takes `v` (malloc). */
+void job_finish(struct job *job, struct relay_rcpt *v, size_t n);
+/* Drop what is going on, and give the lease back as if it had not begun. */
+void job_return(struct job *job);
 /* Called by the reader: the whole body was read (verify or relay pass). */
 void job_body_verified(struct job *job);
 

@@ -24,12 +24,17 @@ on_attempted(void *arg, enum relay_status st, const char *why)
 	struct job *job = arg;
 
 	job->op = NULL;
-	if (st == RELAY_DONE) {
-		job->attempted = true;
-		client_mail(job->client);
-	} else {
+	if (st != RELAY_DONE) {
 		client_abort(job->client, why);
+		return;
 	}
+	job->attempted = true;
+	if (job->stopping) {
+		job_return(job);
+		return;
+	}
+	job->phase = JOB_TALKING;
+	client_mail(job->client);
 }
 
 static void
@@ -39,12 +44,7 @@ on_ready(void *arg, const char *tls)
 	const char *host = job->hosts[job->host_at].name;
 	char id[UUID_ID_MAX];
 
-	if (job->stopping) {
-		client_free(job->client);
-		job->client = NULL;
-		job_release(job, 0);
-		return;
-	}
+	job->phase = JOB_MARKING;
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.attempt", KV("message", id), KV("why", host),
 	    KV("tls", tls));
@@ -83,6 +83,21 @@ job_relay_read(struct job *job, bool all)
 		client_more(job->client);
 }
 
+/* Reasons with which dot_1 has ended the lease; docs/store-api.md. */
+static bool
+ends_lease(const char *why)
+{
+	static const char *const reasons[] = { "paused", "suspended",
+		"not_after", "expired", "mode", "lease", "version", "round" };
+	size_t i;
+
+	for (i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		if (strcmp(why, reasons[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 on_gate_answer(void *arg, enum relay_status st, const char *why)
 {
@@ -93,6 +108,10 @@ on_gate_answer(void *arg, enum relay_status st, const char *why)
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.dot", KV("message", id),
 	    KV("code", st == RELAY_DONE ? "go" : why));
+	if (st == RELAY_LOST)
+		job->no_go = JOB_NO_ANSWER;
+	else
+		job->no_go = ends_lease(why) ? JOB_LEASE_OVER : JOB_LEASE_KEPT;
 	client_dot(job->client, st == RELAY_DONE);
 }
 
@@ -116,6 +135,7 @@ on_gate(void *arg)
 	int *ix = xcalloc(job->due_count, sizeof(*ix));
 	size_t n = taken(job, ix);
 
+	job->phase = JOB_GATED;
 	job->op =
 	    relay_dot(job->ctx->relay, &job->lease, ix, n, on_gate_answer, job);
 	free(ix);
@@ -163,7 +183,24 @@ record(struct job *job)
 		class = "5xx";
 	metrics_inc(M_ATTEMPTS, class, NULL);
 	job_finish(job, v, job->due_count);
-	free(v);
+}
+
+/* The gate did not say go; the dot has not left and never will. */
+static void
+on_no_go(struct job *job)
+{
+	switch (job->no_go) {
+	case JOB_LEASE_OVER:
+		job_over(job);
+		return;
+	case JOB_LEASE_KEPT:
+		job_release(job, 1);
+		return;
+	case JOB_NO_ANSWER:
+		job_finish_all(job, RELAY_DEFERRED, 0, "4.3.0",
+		    "the database did not answer");
+		return;
+	}
 }
 
 static void
@@ -192,8 +229,7 @@ on_end(void *arg, enum client_end end)
 		job->no_tls = true;
 		break;
 	case CLIENT_END_NO_GO:
-		/* The gate has ended the lease, or lets it be fetched again. */
-		job_release(job, 1);
+		on_no_go(job);
 		break;
 	case CLIENT_END_BAD_BYTES:
 		job_integrity(job, "line ends");
@@ -238,6 +274,10 @@ next_address(struct job *job)
 		.needs_utf8 = job->needs_utf8,
 	};
 
+	if (job->stopping) {
+		job_return(job);
+		return;
+	}
 	if (job->host_at >= job->host_count) {
 		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.1", job->last_why);
 		return;
@@ -251,6 +291,7 @@ next_address(struct job *job)
 	}
 	/* A new transaction reads the body from its beginning. */
 	job->relaying = false;
+	job->phase = JOB_PREPARING;
 	job->client = client_start(job->ctx->loop, &conf, &events, job);
 }
 
@@ -295,10 +336,6 @@ on_route(void *arg, enum route_status status, const struct route_host *hosts,
 void
 job_route(struct job *job)
 {
-	if (job->stopping) {
-		job_release(job, 0);
-		return;
-	}
 	if (job->ctx->smarthost[0] != '\0')
 		job->route = route_host(job->ctx->resolver, job->ctx->smarthost,
 		    job->ctx->smarthost_port, on_route, job);

@@ -2,8 +2,9 @@
 /*
  * worker.c - polls every 200 ms (a message on Redis' `wake` makes it sooner),
  * never claims more than it may run, and beats for its leases. On SIGTERM it
- * claims nothing more, lets transactions under way end, and hands the rest
- * back. Any number of copies may run: leases keep them apart.
+ * claims nothing more, gives back what is not in a transaction, lets
+ * transactions end for a moment and dots get their reply. Any number of copies
+ * may run: leases keep them apart.
  */
 #include "deliver/worker.h"
 
@@ -31,7 +32,9 @@
 #define SWEEP_MS 5000
 #define SWEEP_ROWS 100
 #define STATS_MS 5000
-#define DRAIN_MS 60000
+#define GRACE_MS 5000 /* for a transaction before its gate */
+#define DRAIN_MS 60000 /* for the reply to a dot */
+#define LAST_MS 5000 /* for the database to take the results */
 #define JOBS_MAX 256
 #define CLAIM_ROWS 50
 
@@ -48,6 +51,7 @@ struct worker {
 	size_t job_count;
 	char name[96];
 	bool stopping;
+	enum { DRAIN_GRACE, DRAIN_DOTS, DRAIN_LAST } draining;
 };
 
 static void poll_now(void *arg);
@@ -57,6 +61,13 @@ static unsigned
 beat_ms(const struct worker *w)
 {
 	return (unsigned)(w->ctx.conf->deliver_lease / 3);
+}
+
+/* Nothing is leased, and no claim may still bring something. */
+static bool
+is_idle(const struct worker *w)
+{
+	return w->job_count == 0 && w->claim_op == NULL;
 }
 
 static void
@@ -70,7 +81,7 @@ on_job_end(void *arg, struct job *job)
 	BUG_ON(i == w->job_count);
 	w->jobs[i] = w->jobs[--w->job_count];
 	job_free(job);
-	if (w->stopping && w->job_count == 0)
+	if (w->stopping && is_idle(w))
 		loop_stop(w->loop);
 	else if (!w->stopping && w->claim_op == NULL)
 		poll_now(w);
@@ -95,10 +106,14 @@ on_claimed(
 		if (w->stopping)
 			job_stop(job);
 	}
+	if (w->stopping) {
+		if (is_idle(w))
+			loop_stop(w->loop);
+		return;
+	}
 	/* A full answer means more may be due already. */
-	if (!w->stopping)
-		loop_timer_set(
-		    w->poll, st == RELAY_DONE && n == CLAIM_ROWS ? 0 : POLL_MS);
+	loop_timer_set(
+	    w->poll, st == RELAY_DONE && n == CLAIM_ROWS ? 0 : POLL_MS);
 }
 
 static void
@@ -209,12 +224,30 @@ stats_now(void *arg)
 	w->stats_op = relay_stats(w->ctx.relay, on_stats, w);
 }
 
+/* Transactions had their grace, then dots their reply; then it is over. */
 static void
 on_drained(void *arg)
 {
 	struct worker *w = arg;
+	size_t i;
 
-	loop_stop(w->loop);
+	switch (w->draining) {
+	case DRAIN_GRACE:
+		for (i = 0; i < w->job_count; i++)
+			job_yield(w->jobs[i]);
+		w->draining = DRAIN_DOTS;
+		loop_timer_set(w->drain, DRAIN_MS);
+		return;
+	case DRAIN_DOTS:
+		for (i = 0; i < w->job_count; i++)
+			job_give_up(w->jobs[i]);
+		w->draining = DRAIN_LAST;
+		loop_timer_set(w->drain, LAST_MS);
+		return;
+	case DRAIN_LAST:
+		loop_stop(w->loop);
+		return;
+	}
 }
 
 static void
@@ -229,11 +262,10 @@ on_stop(void *arg)
 	daemon_stopping("signal");
 	for (i = 0; i < w->job_count; i++)
 		job_stop(w->jobs[i]);
-	if (w->job_count == 0 && w->claim_op == NULL)
+	if (is_idle(w))
 		loop_stop(w->loop);
 	else
-		loop_timer_set(
-		    w->drain, w->job_count == 0 ? POLL_MS : DRAIN_MS);
+		loop_timer_set(w->drain, GRACE_MS);
 }
 
 static void

@@ -5,8 +5,8 @@
  * What the database does in one transaction is one atomic step here; what
  * happens between two transactions may be interleaved with everything else,
  * and a worker may die or stall at every point. The rules are those of
- * store/migrations/0008_relay.sql: claim, attempt, dot, done, lease_end,
- * pull_back, sweep. Stalled workers wake up with a lease that has run out.
+ * store/migrations/0008_relay.sql: claim, attempt, dot, done, release_lease,
+ * lease_end, pull_back, sweep. Stalled workers wake up with a lease that has run out.
  *
  * Shown, by looking at every reachable state:
  *   - no byte leaves without a release of the current round (an approval by
@@ -23,6 +23,8 @@
  * -DAUTO_RESEND   takes a lost lease after the dot for a lost message: must
  *                 fail.
  * -DNO_MODE_CHECK forgets at the dot that the mode is stricter: must fail.
+ * -DGIVE_BACK_DOT gives a lease back after the dot as if nothing had left: must
+ *                 fail.
  */
 
 #define ROUNDS 2	/* releases */
@@ -133,6 +135,8 @@ idle:
 	:: atomic { MINE -> row = MARKED }
 	:: atomic { !MINE -> goto idle }
 	:: goto idle		/* dies; the lease runs out */
+	:: atomic {		/* release_lease_1: the worker stops */
+		MINE -> LEASE_END; DERIVE; goto idle }
 	:: atomic {		/* integrity_1: the tag or digest is wrong */
 		MINE -> PULL_BACK; goto idle }
 	fi;
@@ -144,6 +148,8 @@ idle:
 	:: atomic {		/* refused before the dot: done_1 */
 		MINE -> row = LATER; LEASE_END; DERIVE; goto idle }
 	:: atomic { MINE -> row = FAILED; LEASE_END; DERIVE; goto idle }
+	:: atomic {		/* release_lease_1: the worker stops */
+		MINE -> LEASE_END; DERIVE; goto idle }
 	fi;
 
 	/* dot_1, the last gate. */
@@ -167,6 +173,7 @@ idle:
 	if
 	:: skip
 	:: goto idle		/* dies with the dot committed, not sent */
+	:: goto unsent		/* the answer is lost: no dot leaves */
 	fi;
 
 	/* The dot leaves: from here the peer may have the message. */
@@ -186,7 +193,18 @@ idle:
 	:: atomic { MINE && row == DOT -> row = DELIVERED; LEASE_END; DERIVE }
 	:: atomic {		/* no reply came: uncertain */
 		MINE && row == DOT -> row = DOUBT; LEASE_END; DERIVE }
+#ifdef GIVE_BACK_DOT
+	:: atomic { MINE && row == DOT -> row = PENDING; LEASE_END; DERIVE }
+#endif
 	:: atomic { !(MINE && row == DOT) -> skip }
+	fi;
+	goto idle;
+
+unsent:
+	if
+	:: atomic { MINE && row == DOT -> row = LATER; LEASE_END; DERIVE }
+	:: atomic { !(MINE && row == DOT) -> skip }
+	:: skip			/* dies */
 	fi;
 	goto idle;
 

@@ -203,11 +203,28 @@ def test_the_last_gate(r, mx, what, state):
 # -- TLS ------------------------------------------------------------------------
 
 def test_bytes_behind_starttls_are_dropped(r, mx):
-    mx.script["injected"] = b"250-evil\r\n250 AUTH PLAIN\r\n"
+    """Said in clear, in one segment with the 220: as if never said."""
+    mx.script["injected"] = (b"250-evil.example\r\n250 AUTH LOGIN\r\n"
+                             b"554 5.0.0 no\r\n")
     mid = r.submit()
-    r.wait_state(mid, "deferred", "sent")
-    for m in mx.messages:
-        assert m["tls"]
+    r.wait_state(mid, "sent")
+    (got,) = mx.messages
+    assert got["tls"] and got["login"] == (USER, PASSWORD)
+    # EHLO was asked again under TLS, and answered there.
+    assert mx.verbs.count("EHLO") == 2
+
+
+def test_bytes_in_place_of_the_handshake(r, mx):
+    """Clear text where TLS should begin ends the session."""
+    def answer(session, line):
+        assert session.sock.recv(1)  # ClientHello is on its way
+        session.sock.sendall(b"250-evil.example\r\n250 AUTH PLAIN\r\n")
+        return CLOSE
+    mx.script["tls"] = answer
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    assert mx.verbs == ["banner", "EHLO", "STARTTLS", "tls"]
+    assert not mx.messages and r.deliveries(mid)[0]["status"] == 4
 
 
 def test_never_without_tls_at_a_smarthost(r, mx):

@@ -39,6 +39,9 @@ def r():
         it.count = 0
         it.slowest = 1  # seconds from submission to a moment
         yield it
+        # A no-go ends the lease: nothing was asked of it after that.
+        assert not [e for e in it.worker.events
+                    if e.get("why") == "state_conflict"]
 
 
 class Case:

@@ -10,7 +10,7 @@ A mail exchanger that writes down what it is given and misbehaves on request.
 line) that returns either or None for the usual reply. Moments: the verbs,
 "banner", "tls" (before the handshake), "dot" (the message is complete and
 recorded before the reply) and "before_dot" (data is coming in). A reply may
-have several lines. `hold(moment)` gives a Gate at which sessions wait.
+have several lines; script["injected"] are bytes sent behind that to STARTTLS. `hold(moment)` gives a Gate at which sessions wait.
 """
 import base64
 import re
@@ -47,8 +47,10 @@ class Session:
         self.rcpts = []
         self.params = ""
 
-    def send(self, text):
-        self.sock.sendall(text.replace("\n", "\r\n").encode() + b"\r\n")
+    def send(self, text, behind=b""):
+        """A reply, and bytes `behind` it in the same segment."""
+        self.sock.sendall(
+            text.replace("\n", "\r\n").encode() + b"\r\n" + behind)
 
     def moment(self, name, line=""):
         """The scripted reply, or None for the usual one."""
@@ -89,10 +91,10 @@ class Session:
             if reply is None and usual is not None:
                 reply = usual(line)
             if reply != "":
-                self.send(reply or "502 5.5.1 not here")
+                self.send(reply or "502 5.5.1 not here",
+                          self.mx.script.get("injected", b"")
+                          if verb == "STARTTLS" else b"")
             if verb == "STARTTLS" and reply and reply.startswith("220"):
-                if self.mx.script.get("injected"):
-                    self.sock.sendall(self.mx.script["injected"])
                 if self.moment("tls") is None:
                     self.secure()
 
