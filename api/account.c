@@ -296,7 +296,7 @@ on_claimed(void *arg, enum err_code code, const struct store_claimed *result)
 	http_request_on_cancel(req, NULL, NULL);
 	free(c);
 	if (code == E_CLAIM_INVALID)
-		http_fail(req, code, "the claim code does not work");
+		api_refuse_secret(req, code);
 	else if (code != E_NONE)
 		api_refuse(req, code);
 	else

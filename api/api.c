@@ -2,9 +2,7 @@
 /*
  * api.c - the server of the agents' REST interface: who may call what.
  *
- * The route table is made from openapi.json. A key is checked by the database
- * before a body is read; {inbox_id} must be the key's own inbox, and is
- * compared here, once for all routes.
+ * The route table is made from openapi.json; signin.c checks the key.
  */
 #include "api/api.h"
 
@@ -14,19 +12,15 @@
 #include <string.h>
 
 #include "base/loop.h"
-#include "base/metrics.h"
 #include "base/xalloc.h"
 #include "http/error.h"
 #include "http/reply.h"
 #include "http/request.h"
-#include "mail/address.h"
 #include "store/credential.h"
 #include "store/message.h"
 
 #define API_ROUTE_TABLE
 #include "api/internal.h"
-
-static http_authorize_fn authorize;
 
 /* No page is served here and no script may use what is. */
 static const char *const fixed_headers[] = {
@@ -44,7 +38,7 @@ api_new(struct loop *loop, struct store *store, const struct api_setup *setup)
 		.name = "api",
 		.routes = api_routes,
 		.routes_n = sizeof(api_routes) / sizeof(api_routes[0]),
-		.authorize = authorize,
+		.authorize = api_authorize,
 		.app = api,
 		.headers = fixed_headers,
 		.tls = setup->tls,
@@ -111,105 +105,6 @@ api_token(const struct http_request *req)
 	return str_trim((struct str){ s.p + 7, s.n - 7 });
 }
 
-/* A sign-in under way. */
-struct signin {
-	struct http_request *req;
-	struct store_auth *op;
-	int principal;
-};
-
-static void
-on_signin_cancel(void *arg)
-{
-	struct signin *s = arg;
-
-	store_auth_cancel(s->op);
-	free(s);
-}
-
-static void
-free_cred(void *who)
-{
-	store_cred_free(who);
-}
-
-static bool
-may_call(const struct store_cred *cred, int principal)
-{
-	switch ((enum api_principal)principal) {
-	case API_KEY:
-		return true;
-	case API_SEND:
-		return cred->scope == 's' || cred->scope == 'f';
-	case API_READ:
-		return cred->scope == 'r' || cred->scope == 'f';
-	}
-	return false;
-}
-
-static bool
-is_own_inbox(const struct http_request *req, const struct store_cred *cred)
-{
-	const char *given = http_request_param(req, "inbox_id");
-	struct address a, own;
-
-	if (given == NULL || strcmp(given, "me") == 0)
-		return true;
-	return address_parse(&a, str_of(given)) == ADDRESS_OK &&
-	       address_parse(&own, str_of(cred->address)) == ADDRESS_OK &&
-	       address_eq(&a, &own);
-}
-
-static void
-on_signin(void *arg, enum err_code code, struct store_cred *cred)
-{
-	struct signin *s = arg;
-	struct http_request *req = s->req;
-	int principal = s->principal;
-
-	free(s);
-	http_request_on_cancel(req, NULL, NULL);
-	metrics_inc(M_AUTH,
-	    code == E_NONE                ? "ok"
-	    : code == E_STORE_UNAVAILABLE ? "error"
-					  : "failed",
-	    NULL);
-	if (code != E_NONE) {
-		api_refuse(req, code);
-	} else if (!is_own_inbox(req, cred)) {
-		store_denied(
-		    cred, "foreign_id", http_request_param(req, "inbox_id"));
-		store_cred_free(cred);
-		http_fail(req, E_NOT_FOUND, "no such inbox");
-	} else if (!may_call(cred, principal)) {
-		http_fail(req, E_MISSING_PERMISSION,
-		    "this key's scope does not include %s",
-		    http_request_route(req)->operation);
-		store_cred_free(cred);
-	} else {
-		http_request_allow(req, cred, free_cred);
-	}
-}
-
-static void
-authorize(struct http_request *req, int principal)
-{
-	struct str token = api_token(req);
-	struct signin *s;
-
-	if (token.n == 0) {
-		http_fail(req, E_MISSING_AUTHORIZATION,
-		    "no key was given in the Authorization header");
-		return;
-	}
-	s = xcalloc(1, sizeof(*s));
-	s->req = req;
-	s->principal = principal;
-	http_request_on_cancel(req, on_signin_cancel, s);
-	s->op = store_auth(
-	    api_of(req)->store, token, STORE_AUTH_REQUEST, on_signin, s);
-}
-
 void
 api_fault_set(struct api_fault *fault, enum err_code code, const char *field,
     const char *fmt, ...)
@@ -236,13 +131,26 @@ api_fault_reply(struct http_request *req, const struct api_fault *fault)
 		http_fail(req, fault->code, "%s", fault->text);
 }
 
+/* An id of somebody else, or of nobody: which, not even we can tell. */
+static void
+refuse_id(struct http_request *req)
+{
+	const char *id = http_request_param(req, "message_id");
+
+	if (id == NULL)
+		id = http_request_param(req, "key_id");
+	if (id != NULL && api_cred(req) != NULL)
+		store_denied(api_cred(req), "foreign_id", id);
+	http_fail(req, E_NOT_FOUND, "nothing with this id is in the inbox");
+}
+
 void
 api_refuse(struct http_request *req, enum err_code code)
 {
 	if (code == E_UNKNOWN_API_KEY)
 		http_fail(req, code, "this key does not work");
 	else if (code == E_NOT_FOUND)
-		http_fail(req, code, "nothing with this id is in the inbox");
+		refuse_id(req);
 	else if (code == E_STORE_UNAVAILABLE)
 		http_fail_retry(req, code, 2, "the database does not answer");
 	else

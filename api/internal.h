@@ -60,6 +60,14 @@ void api_fault_set(struct api_fault *fault, enum err_code code,
 /* [ends the request] */
 void api_fault_reply(struct http_request *req, const struct api_fault *fault);
 
+/* signin.c */
+http_authorize_fn api_authorize;
+/*
+ * A key or a claim code did not work: counted against the client's address,
+ * which in time makes the answer come late. [ends the request]
+ */
+void api_refuse_secret(struct http_request *req, enum err_code code);
+
 /* The answer to a code of the store. [ends the request] */
 void api_refuse(struct http_request *req, enum err_code code);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* messages.c - list, get, events, cancel. */
+/* messages.c - list, events, cancel. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,54 +164,6 @@ api_op_messages_list(struct http_request *req)
 		    store_message_list(api_cred(req), &q.list, on_list, call);
 	}
 	buf_free(&q.filters);
-}
-
-static void
-on_recipients(void *arg, enum err_code code, const struct store_recipient *r,
-    size_t count)
-{
-	struct api_call *call = arg;
-	json_t *doc = json_incref(call->doc), *list = json_array();
-	struct http_request *req = api_call_end(call);
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		json_array_append_new(list, api_render_recipient(&r[i]));
-	json_object_set_new(doc, "recipients", list);
-	if (code == E_NONE) {
-		http_reply_json(req, 200, doc);
-	} else {
-		json_decref(doc);
-		api_refuse(req, code);
-	}
-}
-
-static void
-on_get(void *arg, enum err_code code, const struct store_message *m)
-{
-	struct api_call *call = arg;
-
-	call->op = NULL;
-	if (code != E_NONE) {
-		api_refuse(api_call_end(call), code);
-		return;
-	}
-	call->doc = api_render_message(m, api_cred(call->req));
-	call->op = store_message_recipients(
-	    api_cred(call->req), &call->id, on_recipients, call);
-}
-
-void
-api_op_messages_get(struct http_request *req)
-{
-	struct api_call *call;
-	struct uuid id;
-
-	if (!api_message_id(req, &id))
-		return;
-	call = api_call_new(req);
-	call->id = id;
-	call->op = store_message_get(api_cred(req), &id, on_get, call);
 }
 
 /* An id of an event that is the same whenever it is asked for. */

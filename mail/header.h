@@ -54,6 +54,13 @@ void header_unfold(struct buf *out, struct str value);
  * stay as they are, and `undecoded` (may be NULL) is set.
  */
 void header_decode(struct buf *out, struct str value, bool *undecoded);
+/*
+ * Bytes of a text in UTF-8, ASCII (or no charset: ""), Latin-1 or
+ * windows-1252, appended as valid UTF-8: wrong bytes and NUL become U+FFFD.
+ * False, and nothing appended, for other charsets, and for bytes without a
+ * charset that are not UTF-8.
+ */
+bool header_charset_text(struct buf *out, struct str charset, struct str bytes);
 /* An encoded word at the start of `s`: its length, else 0. */
 size_t header_word_split(
     struct str s, struct str *charset, char *encoding, struct str *text);

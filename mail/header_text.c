@@ -128,6 +128,43 @@ flush(struct decoder *d)
 	d->charset = CHARSET_NONE;
 }
 
+/* Valid UTF-8 that keeps its lines, unlike utf8_clean(). */
+static void
+text_clean(struct buf *out, struct str s)
+{
+	const char *at;
+	int32_t c;
+
+	while (s.n > 0) {
+		at = s.p;
+		c = utf8_next(&s);
+		if (c <= 0)
+			buf_puts(out, "\xef\xbf\xbd");
+		else
+			buf_add(out, at, (size_t)(s.p - at));
+	}
+}
+
+bool
+header_charset_text(struct buf *out, struct str charset, struct str bytes)
+{
+	enum charset c = charset.n > 0 ? charset_find(charset) : CHARSET_UTF8;
+	struct buf in = { 0 }, text = { 0 };
+
+	if (c == CHARSET_OTHER || (charset.n == 0 && !utf8_valid(bytes)))
+		return false;
+	if (c == CHARSET_LATIN) {
+		buf_add_str(&in, bytes);
+		latin_to_utf8(&text, &in);
+		text_clean(out, buf_str(&text));
+	} else {
+		text_clean(out, bytes);
+	}
+	buf_free(&in);
+	buf_free(&text);
+	return true;
+}
+
 /* One encoded word; `whole` as written. */
 static void
 decode_word(struct decoder *d, struct str whole, struct str charset,

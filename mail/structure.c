@@ -56,6 +56,9 @@ struct structure {
 	uint64_t line_size; /* bytes of it so far */
 	unsigned ix, parts, attachments;
 	bool ascii_headers, finished;
+	const struct structure_watch *watch;
+	size_t watched; /* depth of the part looked into, 0 = none */
+	bool watch_crlf; /* a CRLF of it is withheld */
 };
 
 static bool
@@ -129,6 +132,53 @@ counts_as_attachment(const struct mime_part *p)
 	       (p->kind == MIME_LEAF && !mime_part_is_text(p));
 }
 
+/*
+ * A line of the part that is watched. Its CRLF waits until it is known not
+ * to belong to a boundary.
+ */
+static void
+watch_line(struct structure *s, struct str line)
+{
+	const struct level *l;
+	size_t n = line.n;
+
+	if (s->watched == 0)
+		return;
+	l = s->level[s->watched - 1];
+	if (s->at < l->part.body_at)
+		return;
+	if (s->watch_crlf)
+		s->watch->data(s->arg, "\r\n", 2);
+	s->watch_crlf =
+	    n >= 2 && line.p[n - 2] == '\r' && line.p[n - 1] == '\n';
+	if (s->watch_crlf)
+		n -= 2;
+	if (n > 0)
+		s->watch->data(s->arg, line.p, n);
+}
+
+/* The part on top begins its body; does anybody want it? */
+static void
+watch_begin(struct structure *s)
+{
+	if (s->watch == NULL || s->watched != 0 ||
+	    !s->watch->begin(s->arg, &top(s)->part))
+		return;
+	s->watched = s->depth;
+	s->watch_crlf = false;
+}
+
+/* The part on top is over at `end`. */
+static void
+watch_end(struct structure *s, uint64_t end)
+{
+	if (s->watched != s->depth)
+		return;
+	if (s->watch_crlf && end == s->at)
+		s->watch->data(s->arg, "\r\n", 2);
+	s->watched = 0;
+}
+
 /* The innermost entity ends at `end`. */
 static bool
 pop(struct structure *s, uint64_t end)
@@ -149,6 +199,7 @@ pop(struct structure *s, uint64_t end)
 	l->part.body_size = end - l->part.body_at;
 	if (l->place == IN_EPILOGUE && end > l->text_at)
 		text_emit(s, l, MIME_EPILOGUE, end);
+	watch_end(s, end);
 	s->attachments += counts_as_attachment(&l->part);
 	if (s->part != NULL)
 		s->part(s->arg, &l->part);
@@ -282,6 +333,7 @@ header_end(struct structure *s, uint64_t next)
 		return boundary_unique(s);
 	case MIME_MESSAGE:
 		l->place = IN_BODY;
+		watch_begin(s);
 		return push(s, next);
 	case MIME_LEAF:
 	case MIME_PREAMBLE:
@@ -289,6 +341,7 @@ header_end(struct structure *s, uint64_t next)
 		break;
 	}
 	l->place = IN_BODY;
+	watch_begin(s);
 	return true;
 }
 
@@ -335,6 +388,7 @@ take_line(struct structure *s, struct str line)
 	if (line.n >= 2 && line.p[0] == '-' && line.p[1] == '-' &&
 	    !try_boundary(s, line, &done))
 		return false;
+	watch_line(s, line);
 	if (done)
 		return true;
 	l = top(s);
@@ -361,6 +415,12 @@ structure_new(structure_part_fn *part, void *arg)
 	s->why = "";
 	(void)push(s, 0);
 	return s;
+}
+
+void
+structure_set_watch(struct structure *s, const struct structure_watch *watch)
+{
+	s->watch = watch;
 }
 
 void

@@ -74,6 +74,20 @@ struct structure;
 /* `part` may be NULL: only the rules and the counts. */
 struct structure *structure_new(structure_part_fn *part, void *arg);
 void structure_free(struct structure *s);
+/*
+ * Look into parts while their bytes pass: `begin` runs when the header of a
+ * leaf or of a message inside is over, and returns true to have its body,
+ * encoded as it is, given to `data` piece by piece: lines, and their CRLFs by
+ * themselves. Only one part is watched at a time; what is inside a watched
+ * message is not offered. The `part` callback then tells of its end.
+ */
+struct structure_watch {
+	bool (*begin)(void *arg, const struct mime_part *part);
+	void (*data)(void *arg, const void *p, size_t n);
+};
+void structure_set_watch(
+    struct structure *s, const struct structure_watch *watch);
+
 /* Bytes above 127 in the header of a part are refused: smtputf8_needed. */
 void structure_ascii_headers(struct structure *s);
 /*

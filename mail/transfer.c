@@ -12,17 +12,19 @@
 static int
 base64_value(char c)
 {
-	static const char alphabet[] =
-	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	    "0123456789+/";
-	const char *at = c == '\0' ? NULL : strchr(alphabet, c);
-
-	return at == NULL ? -1 : (int)(at - alphabet);
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
 void
 transfer_base64(struct buf *out, struct str s)
 {
+	unsigned char *to = buf_reserve(out, s.n / 4 * 3 + 3);
 	unsigned acc = 0, bits = 0;
 	size_t i;
 	int v;
@@ -35,7 +37,8 @@ transfer_base64(struct buf *out, struct str s)
 		bits += 6;
 		if (bits >= 8) {
 			bits -= 8;
-			buf_u8(out, acc >> bits & 0xff);
+			*to++ = (unsigned char)(acc >> bits);
+			out->n++;
 		}
 	}
 }
@@ -58,8 +61,9 @@ hex_pair(struct str s)
 	return hex_value(s.p[0]) << 4 | hex_value(s.p[1]);
 }
 
-void
-transfer_q(struct buf *out, struct str s)
+/* `space` stands for a space. */
+static void
+decode_q(struct buf *out, struct str s, char space)
 {
 	size_t i;
 	int v;
@@ -72,9 +76,21 @@ transfer_q(struct buf *out, struct str s)
 			buf_u8(out, (unsigned)v);
 			i += 2;
 		} else {
-			buf_putc(out, s.p[i] == '_' ? ' ' : s.p[i]);
+			buf_putc(out, s.p[i] == space ? ' ' : s.p[i]);
 		}
 	}
+}
+
+void
+transfer_q(struct buf *out, struct str s)
+{
+	decode_q(out, s, '_');
+}
+
+void
+transfer_qp(struct buf *out, struct str s)
+{
+	decode_q(out, s, ' ');
 }
 
 bool

@@ -17,6 +17,8 @@
 void transfer_base64(struct buf *out, struct str s);
 /* The Q encoding of RFC 2047. */
 void transfer_q(struct buf *out, struct str s);
+/* A line of quoted-printable without its end and without a soft break. */
+void transfer_qp(struct buf *out, struct str s);
 /* %XX of RFC 2231. False when a % is not followed by two digits. */
 bool transfer_percent(struct buf *out, struct str s);
 

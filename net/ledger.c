@@ -20,6 +20,8 @@
 
 #define PLACES 4096U /* power of two */
 #define PROBES 16U
+#define FREE_FAILURES 3U /* of one address, before answers get slow */
+#define PAUSE_MAX_S 10U
 #define HALF_LIFE_MS (10 * 60 * 1000)
 
 struct place {
@@ -158,6 +160,15 @@ net_ledger_blamed(
 	}
 	unlock(ledger);
 	return blame;
+}
+
+unsigned
+net_ledger_pause_ms(unsigned blame)
+{
+	if (blame <= FREE_FAILURES)
+		return 0;
+	blame -= FREE_FAILURES;
+	return (blame < PAUSE_MAX_S ? blame : PAUSE_MAX_S) * 1000;
 }
 
 static void

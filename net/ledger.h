@@ -44,4 +44,13 @@ unsigned net_ledger_blame(
 unsigned net_ledger_blamed(
     struct net_ledger *ledger, const struct net_peer *peer, int64_t now_ms);
 
+/*
+ * How long the answer to a failed sign-in waits when `blame` have failed:
+ * nothing for the first three, then a second more each time, at most ten.
+ * Only failures wait, so that nobody can lock the rightful agent out.
+ */
+unsigned net_ledger_pause_ms(unsigned blame);
+/* From so many on, HTTP says 429. */
+#define NET_LEDGER_TOO_MANY 20
+
 #endif

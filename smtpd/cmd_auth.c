@@ -23,8 +23,6 @@
 #include "store/credential.h"
 
 #define FAILURES_MAX 5
-#define FREE_FAILURES 3 /* of one address, before answers get slow */
-#define DELAY_MAX_MS 10000
 #define FRESH_MS 100 /* how long an answer of the database is good */
 #define NAME_MAX_OCTETS 320
 #define ANSWER_MAX (SMTP_AUTH_LINE_MAX / 4 * 3)
@@ -250,8 +248,7 @@ static void
 fail(struct smtpd_session *s, enum err_code code)
 {
 	int64_t now = (int64_t)clock_mono_ms();
-	unsigned blame = 0;
-	uint64_t ms;
+	unsigned blame = 0, ms;
 
 	free(s->auth_name);
 	s->auth_name = NULL;
@@ -268,13 +265,13 @@ fail(struct smtpd_session *s, enum err_code code)
 	s->auth_failures++;
 	if (s->smtpd->ledger != NULL)
 		blame = net_ledger_blame(s->smtpd->ledger, &s->peer, now);
-	if (blame <= FREE_FAILURES) {
+	ms = net_ledger_pause_ms(blame);
+	if (ms == 0) {
 		tell_failure(s);
 		return;
 	}
-	ms = (blame - FREE_FAILURES) * 1000ULL;
 	session_wait(s, "pause", NULL, NULL);
-	loop_timer_set(s->pause, ms < DELAY_MAX_MS ? ms : DELAY_MAX_MS);
+	loop_timer_set(s->pause, ms);
 }
 
 static void

@@ -226,6 +226,8 @@ on_outcome(void *arg, const struct submit_outcome *out)
 		auth_revoked(s);
 	else
 		tell_refused(s, out);
+	if (out->code == E_SENDER_MISMATCH)
+		store_denied(s->cred, "sender_mismatch", out->text);
 	session_reset(s);
 	session_resume(s);
 }

@@ -97,7 +97,7 @@ refuse(struct smtpd_session *s, enum err_code code, const char *numbers,
 {
 	const struct error_info *info = error_get(code);
 	char line[LINE_MAX_OCTETS], own[16], what[300];
-	int n;
+	int n, i;
 
 	if (numbers == NULL) {
 		snprintf(own, sizeof own, "%d %s", info->smtp, info->enhanced);
@@ -105,6 +105,9 @@ refuse(struct smtpd_session *s, enum err_code code, const char *numbers,
 	}
 	vsnprintf(what, sizeof what, fmt, ap);
 	n = (int)strlen(what);
+	for (i = 0; i < n; i++)
+		if (what[i] < ' ' || what[i] > '~')
+			what[i] = '?'; /* a client's UTF-8 */
 	if (n > 0 && what[n - 1] == '.')
 		what[n - 1] = '\0'; /* the sentence ends below */
 	n = snprintf(line, sizeof line - 2, "%s [%s] %s. %s", numbers,

@@ -24,6 +24,7 @@ struct store_auth {
 	struct store_cred *cred;
 	store_auth_fn *done;
 	void *arg;
+	struct secret shown; /* A, until the answer is here */
 };
 
 struct store_touch {
@@ -170,10 +171,46 @@ fill_cred(struct store_cred *c, const struct pg_result *res)
 }
 
 static void
+on_denied(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	(void)arg;
+	(void)err;
+	(void)res;
+}
+
+/*
+ * The database writes it down when `proof` is the credential's, be it alive
+ * or dead, and at most 20 times an inbox and hour.
+ */
+static void
+denied(const struct store_cred *cred, const struct secret *proof,
+    const char *what, const char *detail)
+{
+	struct pg_args args = { 0 };
+
+	pg_i64(&args, cred->tenant);
+	pg_i64(&args, cred->key);
+	pg_bytes(&args, proof->b, proof->n);
+	pg_text(&args, what);
+	pg_text(&args, detail);
+	pg_call_move(cred->store->pool,
+	    "select * from api.denied_1($1,$2,$3,$4,$5)", &args, on_denied,
+	    NULL);
+}
+
+void
+store_denied(
+    const struct store_cred *cred, const char *what, const char *detail)
+{
+	denied(cred, &cred->proof, what, detail);
+}
+
+static void
 end_auth(struct store_auth *op, enum err_code code)
 {
 	struct store_cred *cred = op->cred;
 
+	secret_wipe(&op->shown);
 	if (code != E_NONE) {
 		store_cred_free(cred);
 		cred = NULL;
@@ -192,6 +229,8 @@ on_auth(void *arg, enum pg_err err, const struct pg_result *res)
 
 	if (code == E_NONE)
 		fill_cred(op->cred, res);
+	else if (code == E_UNKNOWN_API_KEY)
+		denied(op->cred, &op->shown, "dead_key", "sign-in");
 	end_auth(op, code);
 }
 
@@ -234,6 +273,7 @@ store_auth(struct store *st, struct str text, enum store_auth_use use,
 	seal_token_idem(&cred->idem, &token.s);
 	seal_token_wipe(&token);
 	store_cred_args(&args, cred);
+	op->shown = cred->proof;
 	if (use == STORE_AUTH_CONNECTION) {
 		secret_random(&handle, SEAL_HANDLE_LEN);
 		pg_bytes(&args, handle.b, handle.n);
@@ -258,6 +298,7 @@ store_auth_cancel(struct store_auth *op)
 	else
 		loop_undefer(op->st->loop, refuse, op);
 	store_cred_free(op->cred);
+	secret_wipe(&op->shown);
 	free(op);
 }
 
@@ -328,26 +369,4 @@ store_token_kek(struct str text, struct secret *kek)
 		seal_token_kek(kek, &token.s);
 	seal_token_wipe(&token);
 	return ok;
-}
-
-static void
-on_denied(void *arg, enum pg_err err, const struct pg_result *res)
-{
-	(void)arg;
-	(void)err;
-	(void)res;
-}
-
-void
-store_denied(
-    const struct store_cred *cred, const char *what, const char *detail)
-{
-	struct pg_args args = { 0 };
-
-	store_cred_args(&args, cred);
-	pg_text(&args, what);
-	pg_text(&args, detail);
-	pg_call_move(cred->store->pool,
-	    "select * from api.denied_1($1,$2,$3,$4,$5)", &args, on_denied,
-	    NULL);
 }

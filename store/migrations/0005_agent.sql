@@ -533,9 +533,12 @@ BEGIN
 		RETURN;
 	END IF;
 	IF c.status <> 200 THEN
-		-- A dead key is its own proof: the right secret, no longer good.
+		-- A dead key is its own proof: the right secret, no longer good,
+		-- or the handle of a session it began.
 		SELECT y.inbox_id INTO r FROM d.credential y WHERE y.tenant_id = t
-		    AND y.key_id = k AND y.auth_sha256 = sha256(a);
+		    AND y.key_id = k AND (y.auth_sha256 = sha256(a) OR EXISTS (
+		        SELECT 1 FROM d.handle w WHERE w.tenant_id = t
+		        AND w.key_id = k AND w.handle_sha256 = sha256(a)));
 		IF NOT FOUND OR what <> 'dead_key' THEN
 			RETURN QUERY SELECT c.status, c.code;
 			RETURN;

@@ -12,7 +12,7 @@ import ssl
 import pytest
 
 from tests.blackbox.test_rest import Client, refusal, stored
-from tests.lib import postern
+from tests.lib import noise, postern
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
 MIB = 1 << 20
@@ -34,9 +34,10 @@ def gate():
 
 def raw_mail(size, mark):
     head = (b"From: bot@acme.example\r\nTo: ada@example.org\r\n"
-            b"Subject: large %d\r\n\r\n" % mark)
-    line = os.urandom(36).hex().encode() + b"\r\n"
-    return head + line * ((size - len(head)) // len(line))
+            b"Subject: large %d\r\n" % mark) + noise.HEAD.encode() + b"\r\n"
+    block = noise.lines(MIB - 4096, mark)
+    whole, rest = divmod(size - len(head), len(block))
+    return head + block * whole + noise.lines(rest - rest // 400, mark)
 
 
 def workers(gate):
@@ -93,6 +94,8 @@ def test_twenty_uploads_at_once_in_bounded_memory(gate):
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(upload, range(20)))
     assert len({stored(a)["message_id"] for a in answers}) == 20
+    assert gate.sql("SELECT max(octet_length(data)) AS n FROM d.body")[0][
+        "n"] == noise.CHUNK
     assert workers(gate) == pids
     grown = peak_kib(pids) - before
     with open(os.path.join(postern.build_dir(), "config.h")) as f:

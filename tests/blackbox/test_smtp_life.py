@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from tests.lib import postern, rawsmtp
+from tests.lib import noise, postern, rawsmtp
 from tests.lib.rawsmtp import Raw, message
 
 MIB = 1024 * 1024
@@ -62,14 +62,13 @@ def test_twenty_uploads_of_fifty_mib(make):
     boxes = [d.add_inbox("up%d@acme.example" % i) for i in range(n)]
     pid = workers_of(d)[0]
     idle = peak_rss(pid)
-    line = os.urandom(57).hex()[:76].encode() + b"\r\n"
-    block = line * (MIB // len(line))
+    block = noise.lines(MIB - 2200)  # with its line ends almost 1 MiB
 
     def upload(box):
         r = rawsmtp.signed_in(d, box)
         r.sock.settimeout(300)
         rawsmtp.begin_data(r, box)
-        r.send(message(box, "start"))
+        r.send(noise.HEAD + message(box, "start"))
         for _ in range(size):
             r.send(block)
         return r.say(".")
@@ -78,7 +77,9 @@ def test_twenty_uploads_of_fifty_mib(make):
     assert all(x.startswith("250 2.6.0") for x in replies), replies
     assert d.count(1) == n
     sizes = [m["size"] for m in d.messages()]
-    assert min(sizes) > size * (MIB - len(line))
+    assert min(sizes) > size * len(block)
+    assert d.sql("SELECT max(octet_length(data)) AS n FROM d.body")[0][
+        "n"] == noise.CHUNK
     grown = peak_rss(pid) - idle
     print("grown by %.1f MiB" % (grown / MIB))
     assert grown < (n * 1 + 32) * MIB
