@@ -360,24 +360,60 @@ host_of_url(const char *url)
 	return host;
 }
 
-bool
-conf_check(const struct conf *conf, const char *program, struct err *err)
+/* Cookies ignore ports, so the two sides need hosts of their own (A11). */
+static bool
+check_hosts(const struct conf *conf, struct err *err)
 {
 	struct str admin = host_of_url(conf->admin_url);
 	struct str api = host_of_url(conf->api_url);
 
-	if (admin.n != 0 && api.n != 0 && str_ieq(admin, api)) {
+	if (admin.n == 0)
+		admin = str_of(conf->hostname);
+	if (api.n == 0)
+		api = str_of(conf->hostname);
+	if (!str_ieq(admin, api))
+		return true;
+	err_set(err, EINVAL,
+	    "admin.url and api.url must name different hosts (an empty one "
+	    "means hostname), because browsers send cookies to every port of "
+	    "a host");
+	return false;
+}
+
+/* `words` are separated by one space. */
+static bool
+is_one_of(const char *value, const char *words)
+{
+	size_t n = strlen(value);
+	const char *p;
+
+	for (p = words; p != NULL; p = strchr(p, ' ')) {
+		p += *p == ' ';
+		if (strncmp(p, value, n) == 0 && (p[n] == ' ' || p[n] == '\0'))
+			return n > 0;
+	}
+	return false;
+}
+
+bool
+conf_check(const struct conf *conf, const char *program, struct err *err)
+{
+	unsigned bit = find_program(program)->bit;
+
+	if ((bit & (G | A)) && !check_hosts(conf, err))
+		return false;
+	if (!is_one_of(conf->log_level, "debug info warn error") ||
+	    !is_one_of(conf->log_addresses, "full hashed off")) {
 		err_set(err, EINVAL,
-		    "admin.url and api.url must name different hosts, because "
-		    "browsers send cookies to every port of a host");
+		    "log.level: debug, info, warn or error; log.addresses: "
+		    "full, hashed or off");
 		return false;
 	}
 	if (conf->admin_undo > 120 * 1000) {
 		err_set(err, EINVAL, "admin.undo: at most 120s");
 		return false;
 	}
-	if (strcmp(conf->redis_down, "local") != 0 &&
-	    strcmp(conf->redis_down, "closed") != 0) {
+	if (!is_one_of(conf->redis_down, "local closed")) {
 		err_set(err, EINVAL, "redis.down: local or closed");
 		return false;
 	}

@@ -14,7 +14,8 @@ static struct {
 	const char *program;
 	int level;
 	int fd;
-} state = { "postern", LOG_LEVEL_INFO, STDERR_FILENO };
+	enum log_addresses addresses;
+} state = { "postern", LOG_LEVEL_INFO, STDERR_FILENO, LOG_ADDRESSES_FULL };
 
 void
 log_init(const char *program, int level)
@@ -33,6 +34,12 @@ int
 log_get_level(void)
 {
 	return state.level;
+}
+
+void
+log_set_addresses(enum log_addresses how)
+{
+	state.addresses = how;
 }
 
 void
@@ -90,6 +97,20 @@ log_json_escape(struct buf *out, struct str s, size_t max)
 }
 
 static void
+add_text(struct buf *out, struct str s)
+{
+	struct buf masked = { 0 };
+
+	if (state.addresses == LOG_ADDRESSES_FULL) {
+		log_json_escape(out, s, VALUE_MAX);
+		return;
+	}
+	log_mask_addresses(&masked, s, state.addresses);
+	log_json_escape(out, buf_str(&masked), VALUE_MAX);
+	buf_free(&masked);
+}
+
+static void
 add_kv(struct buf *out, const struct log_kv *kv)
 {
 	buf_printf(out, ",\"%s\":", kv->key);
@@ -100,7 +121,7 @@ add_kv(struct buf *out, const struct log_kv *kv)
 			return;
 		}
 		buf_putc(out, '"');
-		log_json_escape(out, kv->v.s, VALUE_MAX);
+		add_text(out, kv->v.s);
 		buf_putc(out, '"');
 		return;
 	case LOG_KV_INT:

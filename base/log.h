@@ -49,6 +49,13 @@ struct log_kv {
 void log_init(const char *program, int level);
 void log_set_level(int level);
 int log_get_level(void);
+/* What becomes of mail addresses inside values; full at first. */
+enum log_addresses {
+	LOG_ADDRESSES_FULL,
+	LOG_ADDRESSES_HASHED, /* "[address 0123456789ab]", the same each time */
+	LOG_ADDRESSES_OFF, /* "[address]" */
+};
+void log_set_addresses(enum log_addresses how);
 /* Write to another descriptor (tests); -1 = stderr again. */
 void log_set_fd(int fd);
 
@@ -130,5 +137,7 @@ log_kv_secret(const char *key, const struct secret *v)
 /* Append `s` as the inside of a JSON string: escaped, at most `max` bytes. */
 struct buf;
 void log_json_escape(struct buf *out, struct str s, size_t max);
+/* Append `s` with its addresses hashed or taken out. */
+void log_mask_addresses(struct buf *out, struct str s, enum log_addresses how);
 
 #endif

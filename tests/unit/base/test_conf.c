@@ -48,13 +48,15 @@ test_values(void **state)
 {
 	char listen[64];
 	struct err err;
-	struct conf *c = load("# \"${HOME}\" in a comment is fine\n"
-			      "hostname = mx.example.org\n"
-			      "hold = 36h\n"
-			      "smtp {\n\tlisten = { \"127.0.0.1:1587\" }\n"
-			      "\tsize_max = 4K\n\tlisten_tls = {}\n}\n"
-			      "metrics { listen = \"[::1]:7000\" }\n",
-	    &err);
+	struct conf *c =
+	    load("# \"${HOME}\" in a comment is fine\n"
+		 "hostname = mx.example.org\n"
+		 "hold = 36h\n"
+		 "smtp {\n\tlisten = { \"127.0.0.1:1587\" }\n"
+		 "\tsize_max = 4K\n\tlisten_tls = {}\n}\n"
+		 "metrics { listen = \"[::1]:7000\" }\n"
+		 "admin { url = \"https://mail.example.org:1\" }\n",
+		&err);
 
 	(void)state;
 	if (c == NULL)
@@ -151,6 +153,10 @@ test_check(void **state)
 		"redis { down = open }\n",
 		"smtp { rcpt_max = 1001 }\n",
 		"hostname = mx\n",
+		"log { level = loud }\n",
+		"log { addresses = ful }\n",
+		"hostname = mx.x.org admin { url = \"\" }\n",
+		"hostname = mx.x.org api { url = \"https://mx.x.org\" }\n",
 	};
 	struct err err;
 	struct conf *c;
