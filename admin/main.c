@@ -27,6 +27,7 @@
 #include "net/tls.h"
 #include "seal/key.h"
 #include "seal/keyfile.h"
+#include "store/health.h"
 #include "store/store.h"
 
 #define PROGRAM "postern-admin"
@@ -39,6 +40,7 @@ struct program {
 	struct net_tls *tls;
 	struct http_server *http;
 	struct metrics_http *metrics;
+	struct health *health;
 	struct daemon_signals *signals;
 	char host[300];
 	const char *hosts[3];
@@ -224,11 +226,12 @@ on_ready(void *arg, char *why, size_t size)
 {
 	struct program *p = arg;
 
-	why[0] = '\0';
-	if (review_db_ready(p->admin.db))
-		return METRICS_READY;
-	snprintf(why, size, "no database");
-	return METRICS_NOT_READY;
+	enum health_state state = health_state(p->health);
+
+	if (!review_db_ready(p->admin.db))
+		state = HEALTH_NO_DATABASE;
+	snprintf(why, size, "%s", health_text(state));
+	return state == HEALTH_GOOD ? METRICS_READY : METRICS_NOT_READY;
 }
 
 static void
@@ -284,13 +287,15 @@ start(struct program *p, struct err *err)
 
 	if (!seal_init(err) || !load_keys(&p->admin, conf, err) ||
 	    !read_url(p, conf, err) || !load_tls(p, conf, err) ||
-	    !store_check(conf, conf_store_login(PROGRAM), conf->state_dir, err))
+	    !store_check(conf, conf_store_login(PROGRAM), err))
 		return false;
 	use_numbers(p, conf);
-	metrics_init(1);
+	metrics_init(1, PROGRAM);
 	p->admin.loop = loop_new();
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
 	p->admin.db = review_db_new(p->admin.loop, conf);
+	p->health =
+	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
 	p->signals = daemon_signals_new(p->admin.loop, &handlers, p);
 	conf_metrics_listen(conf, PROGRAM, metrics, sizeof(metrics));
 	if (metrics[0] != '\0') {
@@ -313,6 +318,7 @@ stop(struct program *p)
 	daemon_signals_free(p->signals);
 	drop_setup_token(&p->admin);
 	pool_free(p->admin.pool);
+	health_free(p->health);
 	review_db_free(p->admin.db);
 	net_tls_free(p->tls);
 	secret_wipe(&p->admin.review_key);

@@ -16,6 +16,7 @@
 #include "admin/step_up.h"
 #include "admin/words.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "http/reply.h"
 #include "http/request.h"
 #include "mail/digest.h"
@@ -135,6 +136,8 @@ on_decided(struct page *page)
 		return;
 	}
 	log_decision(page, "admin.decide");
+	metrics_inc(M_DECISIONS,
+	    d->request.verdict == 'r' ? "reject" : "approve", NULL);
 	if (d->request.verdict == 'a' && d->answer.is.status == 200)
 		remember(page);
 	if (next != NULL && uuid_from_id(&to, "msg_", str_of(next)))

@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/xalloc.h"
@@ -25,6 +27,8 @@
 
 struct daemon_signals {
 	struct event *events[4];
+	struct loop_timer *watchdog; /* NULL: nobody watches */
+	unsigned watchdog_ms;
 	struct daemon_handlers handlers;
 	void *arg;
 };
@@ -109,16 +113,27 @@ level_of(const char *name)
 	return LOG_LEVEL_INFO;
 }
 
+static void
+use_log(const struct conf *conf)
+{
+	log_set_level(level_of(conf->log_level));
+	log_set_addresses(
+	    strcmp(conf->log_addresses, "full") == 0     ? LOG_ADDRESSES_FULL
+	    : strcmp(conf->log_addresses, "hashed") == 0 ? LOG_ADDRESSES_HASHED
+							 : LOG_ADDRESSES_OFF);
+}
+
 static struct conf *
 load(const struct daemon *d, struct err *err)
 {
 	struct conf *conf = conf_load(d->conf_path, d->program, err);
+	struct err why = { 0 };
 
-	if (conf != NULL && !conf_check(conf, d->program, err)) {
-		conf_free(conf);
-		return NULL;
-	}
-	return conf;
+	if (conf == NULL || conf_check(conf, d->program, &why))
+		return conf;
+	err_set(err, why.code, "%s: %s", d->conf_path, why.text);
+	conf_free(conf);
+	return NULL;
 }
 
 enum mode { MODE_RUN, MODE_CHECK, MODE_SHOW, MODE_LEAVE };
@@ -182,7 +197,7 @@ daemon_init(struct daemon *d, const char *program, int argc, char **argv)
 		d->exit_code = 2;
 		return false;
 	}
-	log_set_level(level_of(d->conf->log_level));
+	use_log(d->conf);
 	if (mode == MODE_SHOW)
 		conf_show(d->conf, program, stdout);
 	if (mode == MODE_CHECK)
@@ -207,7 +222,8 @@ daemon_reload(struct daemon *d)
 	struct conf *old = d->conf, *fresh;
 	struct err err = { 0 };
 
-	(void)sd_notify(0, "RELOADING=1");
+	(void)sd_notifyf(
+	    0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_mono_ms() * 1000);
 	fresh = load(d, &err);
 	(void)sd_notify(0, "READY=1");
 	if (fresh == NULL) {
@@ -215,7 +231,7 @@ daemon_reload(struct daemon *d)
 		return NULL;
 	}
 	d->conf = fresh;
-	log_set_level(level_of(fresh->log_level));
+	use_log(fresh);
 	log_info("daemon.reload", KV("why", "SIGHUP"));
 	return old;
 }
@@ -229,8 +245,32 @@ on_signal(evutil_socket_t signo, short what, void *arg)
 						: s->handlers.on_stop;
 
 	(void)what;
+	if (signo == SIGTERM || signo == SIGINT)
+		(void)sd_notify(0, "STOPPING=1");
 	if (fn != NULL)
 		fn(s->arg);
+}
+
+/* A loop that no longer turns says nothing, and is restarted. */
+static void
+on_watchdog(void *arg)
+{
+	struct daemon_signals *s = arg;
+
+	(void)sd_notify(0, "WATCHDOG=1");
+	loop_timer_set(s->watchdog, s->watchdog_ms);
+}
+
+static void
+start_watchdog(struct daemon_signals *s, struct loop *loop)
+{
+	uint64_t us = 0;
+
+	if (sd_watchdog_enabled(0, &us) <= 0)
+		return;
+	s->watchdog_ms = (unsigned)(us / 2000);
+	s->watchdog = loop_timer_new(loop, on_watchdog, s);
+	on_watchdog(s);
 }
 
 struct daemon_signals *
@@ -250,6 +290,7 @@ daemon_signals_new(
 		BUG_ON(
 		    s->events[i] == NULL || event_add(s->events[i], NULL) != 0);
 	}
+	start_watchdog(s, loop);
 	return s;
 }
 
@@ -264,6 +305,7 @@ daemon_signals_free(struct daemon_signals *s)
 		if (s->events[i] != NULL)
 			event_free(s->events[i]);
 	}
+	loop_timer_free(s->watchdog);
 	free(s);
 }
 
@@ -277,6 +319,5 @@ daemon_ready(void)
 void
 daemon_stopping(const char *why)
 {
-	(void)sd_notify(0, "STOPPING=1");
 	log_info("daemon.stop", KV("why", why));
 }

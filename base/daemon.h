@@ -46,12 +46,16 @@ void daemon_clear(struct daemon *d);
  */
 MUST_CHECK struct conf *daemon_reload(struct daemon *d);
 
+/*
+ * Also tells the service manager that a stop began, and answers its watchdog
+ * (WatchdogSec=) for as long as the loop turns.
+ */
 struct daemon_signals;
 struct daemon_signals *daemon_signals_new(
     struct loop *loop, const struct daemon_handlers *handlers, void *arg);
 void daemon_signals_free(struct daemon_signals *s);
 
-/* Tell the service manager, and log daemon.ready or daemon.stop. */
+/* Tell the service manager and log daemon.ready; log daemon.stop. */
 void daemon_ready(void);
 void daemon_stopping(const char *why);
 

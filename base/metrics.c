@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/xalloc.h"
 
+enum programs { G = 1, A = 2, D = 4, ALL = 7 };
 enum kind { COUNTER, GAUGE, HISTOGRAM_SECONDS, HISTOGRAM_ROWS };
 
 #define VALUES_MAX 8
@@ -20,6 +21,7 @@ struct label {
 };
 
 struct stat {
+	int programs;
 	enum kind kind;
 	const char *name;
 	const char *help;
@@ -29,8 +31,8 @@ struct stat {
 #define LABEL(k, ...) { .key = k, .values = { __VA_ARGS__ } },
 #define NO_LABEL
 static const struct stat stats[M_COUNT] = {
-#define STAT(id, kind, name, labels, help)                                     \
-	[M_##id] = { kind, name, help, { labels{ .key = NULL } } },
+#define STAT(id, programs, kind, name, labels, help)                           \
+	[M_##id] = { programs, kind, name, help, { labels{ .key = NULL } } },
 #include "base/stats.def"
 #undef STAT
 };
@@ -47,10 +49,21 @@ static struct {
 	slot_values *slots; /* shared memory */
 	size_t nslots;
 	size_t mine;
+	int shown; /* of enum programs */
 } state;
 
+static int
+letter_of(const char *program)
+{
+	if (program == NULL)
+		return ALL;
+	if (strcmp(program, "posternd") == 0)
+		return G;
+	return strcmp(program, "postern-admin") == 0 ? A : D;
+}
+
 void
-metrics_init(size_t slots)
+metrics_init(size_t slots, const char *program)
 {
 	BUG_ON(slots == 0 || state.slots != NULL);
 	state.slots = mmap(NULL, slots * sizeof(*state.slots),
@@ -58,6 +71,7 @@ metrics_init(size_t slots)
 	BUG_ON(state.slots == MAP_FAILED);
 	state.nslots = slots;
 	state.mine = 0;
+	state.shown = letter_of(program);
 }
 
 void
@@ -228,6 +242,8 @@ metrics_render(struct buf *out)
 	int m;
 
 	for (m = 0; m < M_COUNT; m++) {
+		if (!(stats[m].programs & state.shown))
+			continue;
 		buf_printf(out, "# HELP postern_%s %s\n# TYPE postern_%s %s\n",
 		    stats[m].name, stats[m].help, stats[m].name,
 		    kinds[stats[m].kind]);

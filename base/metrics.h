@@ -19,14 +19,17 @@ struct loop;
 struct metrics_http;
 
 enum metric {
-#define STAT(id, kind, name, labels, help) M_##id,
+#define STAT(id, programs, kind, name, labels, help) M_##id,
 #include "base/stats.def"
 #undef STAT
 	M_COUNT
 };
 
-/* Call once before forking; 1 for a single process. Until then, no-ops. */
-void metrics_init(size_t slots);
+/*
+ * Call once before forking; 1 for a single process. Until then, no-ops. Only
+ * the metrics of `program` (its file name; NULL: all) are shown.
+ */
+void metrics_init(size_t slots, const char *program);
 /* This process counts in `slot`; its gauges begin at zero. */
 void metrics_use_slot(size_t slot);
 

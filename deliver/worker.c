@@ -24,6 +24,7 @@
 #include "deliver/route.h"
 #include "net/tls.h"
 #include "seal/body.h"
+#include "store/health.h"
 #include "store/redis.h"
 #include "store/relay.h"
 #include "store/store.h"
@@ -43,6 +44,7 @@ struct worker {
 	struct loop *loop;
 	struct job_context ctx;
 	struct redis *redis;
+	struct health *health;
 	struct metrics_http *http;
 	struct daemon_signals *signals;
 	struct loop_timer *poll, *beat, *sweep, *stats, *drain;
@@ -288,9 +290,12 @@ static enum metrics_ready
 on_ready(void *arg, char *why, size_t size)
 {
 	struct worker *w = arg;
+	enum health_state state = health_state(w->health);
 
-	if (!relay_ready(w->ctx.relay)) {
-		(void)snprintf(why, size, "no database");
+	if (!relay_ready(w->ctx.relay))
+		state = HEALTH_NO_DATABASE;
+	if (state != HEALTH_GOOD) {
+		(void)snprintf(why, size, "%s", health_text(state));
 		return METRICS_NOT_READY;
 	}
 	if (!redis_up(w->redis)) {
@@ -307,13 +312,14 @@ open_outside(struct worker *w, struct err *err)
 	const struct conf *conf = w->daemon->conf;
 	char listen[128];
 
-	if (!store_check(conf, "l_worker", conf->state_dir, err) ||
+	if (!store_check(conf, "l_worker", err) ||
 	    !context_open(&w->ctx, w->loop, conf, err))
 		return false;
 	w->redis = redis_open(w->loop, conf, "postern-deliver", err);
 	if (w->redis == NULL)
 		return false;
 	redis_subscribe(w->redis, "wake", on_wake, w);
+	w->health = health_new(w->loop, conf, "l_worker", "postern-deliver");
 	conf_metrics_listen(conf, "postern-deliver", listen, sizeof(listen));
 	w->http = metrics_http_start(w->loop, listen, on_ready, w, err);
 	return w->http != NULL;
@@ -350,6 +356,7 @@ close_all(struct worker *w)
 	metrics_http_free(w->http);
 	daemon_signals_free(w->signals);
 	redis_free(w->redis);
+	health_free(w->health);
 	context_close(&w->ctx);
 	loop_free(w->loop);
 }
@@ -368,7 +375,7 @@ worker_run(struct daemon *daemon)
 	if (gethostname(w->name, 64) != 0)
 		(void)snprintf(w->name, sizeof(w->name), "worker");
 	(void)snprintf(w->name + strlen(w->name), 24, ".%ld", (long)getpid());
-	metrics_init(1);
+	metrics_init(1, "postern-deliver");
 	metrics_use_slot(0);
 	if (!open_outside(w, &err)) {
 		log_error("daemon.failed", KV("why", err.text));

@@ -16,6 +16,7 @@ struct board_worker {
 	_Atomic bool serving; /* it accepts connections */
 	_Atomic bool store; /* it has a database to write to */
 	_Atomic bool limiter; /* Redis answers it */
+	_Atomic int health; /* enum health_state; of worker 0 only */
 };
 
 struct board {

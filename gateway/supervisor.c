@@ -36,6 +36,7 @@
 #include "gateway/worker.h"
 #include "net/ledger.h"
 #include "net/tls.h"
+#include "store/health.h"
 #include "store/store.h"
 
 #define PROGRAM_USER "posternd"
@@ -109,7 +110,7 @@ prepare(struct supervisor *sv, struct err *err)
 						 : 1);
 	if (sv->count > BOARD_WORKERS_MAX)
 		sv->count = BOARD_WORKERS_MAX;
-	metrics_init(sv->count + 1);
+	metrics_init(sv->count + 1, sv->daemon->program);
 	sv->board = mmap(NULL, sizeof *sv->board, PROT_READ | PROT_WRITE,
 	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	BUG_ON(sv->board == MAP_FAILED);
@@ -118,8 +119,7 @@ prepare(struct supervisor *sv, struct err *err)
 	net_tls_keys_make(&sv->keys);
 	return sockets_bind(&sv->sockets, conf, sv->count, err) &&
 	       drop_privileges(err) &&
-	       store_check(conf, conf_store_login(sv->daemon->program),
-		   conf->state_dir, err) &&
+	       store_check(conf, conf_store_login(sv->daemon->program), err) &&
 	       start_page(sv, err);
 }
 
@@ -222,6 +222,8 @@ be_worker(struct supervisor *sv, unsigned number)
 		.keys = &sv->keys,
 		.sockets = &sv->sockets };
 
+	/* The service manager listens to the supervisor alone. */
+	(void)unsetenv("NOTIFY_SOCKET");
 	event_reinit(loop_base(sv->loop));
 	loop_timer_free(sv->look);
 	loop_timer_free(sv->last);
@@ -280,7 +282,7 @@ on_look(void *arg)
 {
 	struct supervisor *sv = arg;
 	uint64_t now = clock_mono_ms();
-	unsigned i, serving = 0;
+	unsigned i, serving = 0, limiter = 0;
 
 	loop_timer_set(sv->look, LOOK_MS);
 	for (i = 0; i < sv->count; i++) {
@@ -288,7 +290,9 @@ on_look(void *arg)
 			loop_stop(sv->loop); /* run() forks it */
 		serving +=
 		    sv->board->worker[i].serving && sv->board->worker[i].store;
+		limiter += sv->board->worker[i].limiter;
 	}
+	metrics_set(M_REDIS_UP, limiter == sv->count, NULL, NULL);
 	if (serving == sv->count && !sv->told_ready) {
 		sv->told_ready = true;
 		daemon_ready();
@@ -355,6 +359,8 @@ static enum metrics_ready
 on_ready(void *arg, char *why, size_t size)
 {
 	struct supervisor *sv = arg;
+	enum health_state health =
+	    (enum health_state)sv->board->worker[0].health;
 	unsigned i, store = 0, limiter = 0;
 
 	for (i = 0; i < sv->count; i++) {
@@ -362,9 +368,14 @@ on_ready(void *arg, char *why, size_t size)
 		    sv->board->worker[i].serving && sv->board->worker[i].store;
 		limiter += sv->board->worker[i].limiter;
 	}
-	if (sv->stopping || store == 0) {
+	/* Worker 0 asks for all; while it is being replaced nobody does. */
+	if (health == HEALTH_UNKNOWN && sv->told_ready)
+		health = HEALTH_GOOD;
+	if (sv->stopping || store == 0 || health != HEALTH_GOOD) {
 		snprintf(why, size, "%s",
-		    sv->stopping ? "stopping" : "no worker has a database");
+		    sv->stopping ? "stopping"
+		    : store == 0 ? "no worker has a database"
+				 : health_text(health));
 		return METRICS_NOT_READY;
 	}
 	if (store < sv->count || limiter < sv->count) {

@@ -29,6 +29,7 @@
 #include "net/proxy.h"
 #include "net/tls.h"
 #include "smtpd/smtpd.h"
+#include "store/health.h"
 #include "store/store.h"
 
 #define DRAIN_MS 60000
@@ -45,6 +46,7 @@ struct worker {
 	const struct worker_setup *setup;
 	struct loop *loop;
 	struct store *store;
+	struct health *health; /* of worker 0, for all */
 	struct smtpd *smtpd;
 	struct api *api;
 	struct net_tls *tls_smtp, *tls_smtps, *tls_api;
@@ -122,6 +124,10 @@ start(struct worker *w, struct err *err)
 	w->store = store_new(w->loop, conf, setup->number, setup->count, err);
 	if (w->store == NULL)
 		return false;
+	if (setup->number == 0)
+		w->health = health_new(w->loop, conf,
+		    conf_store_login(setup->daemon->program),
+		    setup->daemon->program);
 	settings_from(&set, conf);
 	w->smtpd =
 	    smtpd_new(w->loop, w->store, setup->ledger, setup->number, &set);
@@ -262,6 +268,8 @@ on_tell(void *arg)
 
 	told->store = store_ready(w->store);
 	told->limiter = store_limiter_up(w->store);
+	if (w->health != NULL)
+		told->health = health_state(w->health);
 	loop_timer_set(w->tell, TELL_MS);
 	if (w->draining && w->doors_open == 0 && store_pending(w->store) == 0)
 		loop_stop(w->loop);
@@ -341,6 +349,7 @@ stop(struct worker *w)
 	free(w->in);
 	smtpd_free(w->smtpd);
 	api_free(w->api);
+	health_free(w->health);
 	store_free(w->store);
 	net_tls_free(w->tls_smtp);
 	net_tls_free(w->tls_smtps);

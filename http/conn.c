@@ -37,8 +37,11 @@ static void on_body(void *arg, const char *p, size_t n);
 static void
 count_session(const struct http_conn *c, int64_t n)
 {
-	if (strcmp(c->server->conf.name, "api") == 0)
-		metrics_add(M_SESSIONS, n, "api", c->tls ? "1" : "0");
+	if (strcmp(c->server->conf.name, "api") != 0)
+		return;
+	metrics_add(M_SESSIONS, n, "api", c->tls ? "1" : "0");
+	if (n > 0)
+		metrics_inc(M_ACCEPTS, NULL, NULL);
 }
 
 void

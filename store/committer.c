@@ -180,8 +180,6 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 
 	c->inflight--;
 	metrics_observe(M_COMMIT_BATCH_ROWS, (int64_t)b->count);
-	if (err == PG_LOST)
-		metrics_inc(M_STORE_LOST, NULL, NULL);
 	if (err == PG_REJECTED ||
 	    (err == PG_OK && pg_rows(res) != (int)b->count)) {
 		log_warn("store.retry_rows", KV("rows", b->count),

@@ -15,6 +15,7 @@
 #include <openssl/rand.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/xalloc.h"
 
 #define CONNECT_TIMEOUT_MS 5000
@@ -167,6 +168,8 @@ pg_conn_lost(struct pg_conn *c, const char *why)
 	}
 	c->load = 0;
 	c->pool->lost += n > 0;
+	if (n > 0)
+		metrics_inc(M_STORE_LOST, NULL, NULL);
 	log_warn("store.lost", KV("why", why), KV("calls", n));
 	disconnect(c);
 	retry_later(c);

@@ -68,6 +68,10 @@ GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint),
 	pg_try_advisory_lock(bigint), pg_advisory_lock(bigint),
 	pg_advisory_unlock(bigint) TO l_migrate, p_owner;
 
+-- The history of timelines is a file beside the log; api.ready_1 shows it.
+GRANT EXECUTE ON FUNCTION pg_read_file(text, bigint, bigint, boolean)
+	TO p_owner;
+
 -- Identity lives in settings that exist only inside one function call; a
 -- function may carry `SET postern.x` only when its owner may set it.
 GRANT SET ON PARAMETER "postern.boxes", "postern.tenants", "postern.msg",

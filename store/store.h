@@ -40,12 +40,13 @@ unsigned store_pending(const struct store *st);
 /*
  * Checks at start of any program, blocking (decisions A14, A15): server and
  * schema new enough, durable settings, and the deployment, epoch, system
- * identifier and timeline last seen, which are kept in `state_dir` (NULL: not
- * kept). `login` is this program's role. False: do not start.
+ * identifier, timeline and place in its log last seen, which are kept in
+ * state_dir (empty: not kept). `login` is this program's role. False: do not
+ * start.
  */
 #define STORE_SCHEMA_MIN 1
-MUST_CHECK bool store_check(const struct conf *conf, const char *login,
-    const char *state_dir, struct err *err);
+MUST_CHECK bool store_check(
+    const struct conf *conf, const char *login, struct err *err);
 
 /* Fill what pg_pool_new() and pg_sync_open() need from the configuration. */
 void store_pg_conf(struct pg_conf *out, const struct conf *conf,

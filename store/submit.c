@@ -284,12 +284,16 @@ on_charged(void *arg, const struct limit_answer *answer)
 	s->charging = NULL;
 	s->charge = *answer;
 	switch (answer->verdict) {
-	case LIMIT_OK:
 	case LIMIT_LOCAL:
+		metrics_inc(M_LIMIT, answer->window, "local");
+		s->charged = true;
+		break;
+	case LIMIT_OK:
 		s->charged = true;
 		break;
 	case LIMIT_OVER:
 	case LIMIT_LOCAL_OVER:
+		metrics_inc(M_LIMIT, answer->window, "refused");
 		log_info("limit.reached", KV("tenant", s->cred.tenant),
 		    KV("inbox", s->cred.inbox), KV("why", answer->window));
 		fail(s, E_RATE_LIMITED, "");
@@ -336,6 +340,11 @@ count(const struct submit *s, const struct commit_result *r)
 			  : r->state == STATE_HELD     ? "held"
 						       : "accepted";
 	metrics_inc(M_SUBMISSIONS, door, outcome);
+	/* What Redis let pass and PostgreSQL's own rows did not. */
+	if (r != NULL && r->code == E_HELD_LIMIT)
+		metrics_inc(M_LIMIT, "held", "refused");
+	else if (r != NULL && r->code == E_RATE_LIMITED)
+		metrics_inc(M_LIMIT, "store", "refused");
 }
 
 static void

@@ -557,5 +557,25 @@ BEGIN
 	RETURN n - 1;
 END $$;
 
+-- Which timeline the log is on, how far it is flushed, and the timelines
+-- before (the file is there from the first failover on).
+CREATE FUNCTION d.log_place(OUT timeline int, OUT lsn bigint, OUT history text)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+DECLARE
+	place pg_lsn;
+	hex text;
+BEGIN
+	IF pg_is_in_recovery() THEN
+		RAISE EXCEPTION 'this server is a standby';
+	END IF;
+	place := pg_current_wal_flush_lsn();
+	hex := left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+	timeline := ('x' || hex)::bit(32)::int;
+	lsn := (place - '0/0'::pg_lsn)::bigint;
+	history := coalesce(pg_read_file('pg_wal/' || hex || '.history', 0,
+	    4000, true), '');
+END $$;
+
 SELECT sum(d.partition_make(d.monday(clock_timestamp()) + 7 * w))
 	FROM generate_series(-1, 5) w;

@@ -205,6 +205,7 @@ GRANT EXECUTE ON FUNCTION d.uuid_ms(uuid), d.uuid_floor(timestamptz),
 GRANT EXECUTE ON FUNCTION d.digest_1 TO p_submit, p_review, p_policy;
 GRANT EXECUTE ON FUNCTION d.partition_make(date) TO p_ctl;
 GRANT EXECUTE ON FUNCTION d.weeks_ahead() TO p_ctl, p_read;
+GRANT EXECUTE ON FUNCTION d.log_place() TO p_read;
 
 SET LOCAL ROLE p_policy;
 GRANT EXECUTE ON FUNCTION d.has_release(uuid, bigint, smallint, smallint)

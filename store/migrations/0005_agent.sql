@@ -271,7 +271,8 @@ END $$;
 -- For all programs: may they start, and with which database do they speak?
 CREATE FUNCTION api.ready_1() RETURNS TABLE (status int, code text,
 	deployment bytea, epoch int, gen int, schema int, system_id bigint,
-	timeline int, durable boolean, weeks_ahead int, now timestamptz)
+	timeline int, durable boolean, weeks_ahead int, now timestamptz,
+	lsn bigint, history text, unsealed_seconds int)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 #variable_conflict use_column
@@ -279,14 +280,15 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, y.gen,
 	    (SELECT coalesce(max(g.version), 0) FROM d.schema_migration g),
 	    (SELECT c.system_identifier FROM pg_control_system() c),
-	    (SELECT c.timeline_id FROM pg_control_checkpoint() c),
+	    h.timeline,
 	    current_setting('fsync') = 'on'
 	    AND current_setting('full_page_writes') = 'on'
 	    AND NOT EXISTS (SELECT 1 FROM pg_db_role_setting z
 	        JOIN pg_roles r ON r.oid = z.setrole
 	        WHERE r.rolname LIKE 'l\_%'),
-	    d.weeks_ahead(), clock_timestamp()
-	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON y.one;
+	    d.weeks_ahead(), clock_timestamp(), h.lsn, h.history,
+	    d.unsealed_seconds()
+	    FROM d.log_place() h LEFT JOIN d.deployment y ON y.one;
 END $$;
 
 SET LOCAL ROLE p_submit;

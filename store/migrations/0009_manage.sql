@@ -1095,6 +1095,22 @@ BEGIN
 	    ORDER BY a.gen, a.xid, a.n LIMIT 100000) x;
 END $$;
 
+-- For api.ready_1: age of the oldest row that no block covers.
+CREATE FUNCTION d.unsealed_seconds() RETURNS int LANGUAGE plpgsql STABLE
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	b record;
+BEGIN
+	SELECT z.gen, z.xid, z.n INTO b FROM d.audit_seal z
+	    ORDER BY z.block DESC LIMIT 1;
+	RETURN coalesce((SELECT greatest(0, extract(epoch
+	    FROM clock_timestamp() - a.at))::int FROM d.audit a
+	    WHERE (a.gen, a.xid, a.n) > (coalesce(b.gen, 0),
+	    coalesce(b.xid, '0'::xid8), coalesce(b.n, 0))
+	    ORDER BY a.gen, a.xid, a.n LIMIT 1), 0);
+END $$;
+GRANT EXECUTE ON FUNCTION d.unsealed_seconds() TO p_read;
+
 RESET ROLE;
 SET LOCAL ROLE p_ctl;
 GRANT EXECUTE ON FUNCTION api.deployment_init_1, api.tenant_create_1,

@@ -238,7 +238,7 @@ main(int argc, char **argv)
 	log_init("drive", LOG_LEVEL_WARN);
 	fill_body();
 	conf = conf_load(argv[1], "posternd", &err);
-	if (conf == NULL || !store_check(conf, "l_gateway", NULL, &err)) {
+	if (conf == NULL || !store_check(conf, "l_gateway", &err)) {
 		fprintf(stderr, "drive: %s\n", err.text);
 		return 1;
 	}

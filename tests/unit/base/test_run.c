@@ -140,6 +140,21 @@ test_log(void **state)
 	n = read(fds[0], line, sizeof(line) - 1);
 	assert_in_range(n, 256, 512);
 	free(big);
+	log_set_addresses(LOG_ADDRESSES_OFF);
+	log_info(
+	    "smtpd.reject", KV("why", "550 <a.B@x.Example>: no @ here, bot@y"));
+	n = read(fds[0], line, sizeof(line) - 1);
+	line[n > 0 ? n : 0] = '\0';
+	assert_non_null(
+	    strstr(line, "\"why\":\"550 <[address]>: no @ here, [address]\""));
+	log_set_addresses(LOG_ADDRESSES_HASHED);
+	log_info("smtpd.reject", KV("why", "a.b@x.example A.B@X.example c@d"));
+	n = read(fds[0], line, sizeof(line) - 1);
+	line[n > 0 ? n : 0] = '\0';
+	assert_non_null(strstr(
+	    line, "\"[address d03bd5588ffe] [address d03bd5588ffe] [address "));
+	assert_null(strchr(line, '@'));
+	log_set_addresses(LOG_ADDRESSES_FULL);
 	log_set_fd(-1);
 	assert_int_equal(close(fds[0]) + close(fds[1]), 0);
 }
@@ -152,7 +167,7 @@ test_metrics(void **state)
 	pid_t pid;
 
 	(void)state;
-	metrics_init(2);
+	metrics_init(2, "posternd");
 	metrics_inc(M_SUBMISSIONS, "rest", "held");
 	metrics_set(M_REDIS_UP, 1, NULL, NULL);
 	metrics_observe(M_SUBMIT_SECONDS, 3000);
@@ -170,6 +185,7 @@ test_metrics(void **state)
 	assert_non_null(strstr(buf_cstr(&out),
 	    "\npostern_submissions_total{door=\"rest\",outcome=\"held\"} 3\n"));
 	assert_non_null(strstr(buf_cstr(&out), "\npostern_redis_up 2\n"));
+	assert_null(strstr(buf_cstr(&out), "postern_deliveries_total"));
 	assert_non_null(strstr(buf_cstr(&out),
 	    "\npostern_submit_seconds_bucket{le=\"0.005\"} 1\n"));
 	assert_non_null(strstr(buf_cstr(&out),

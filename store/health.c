@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * health.c - asks api.ready_1() again and again.
+ */
+#include "store/health.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "base/xalloc.h"
+#include "store/pg.h"
+#include "store/store.h"
+
+#define ASK_MS 2000
+
+struct health {
+	struct pg_pool *pool;
+	struct pg_req *asking;
+	struct loop_timer *timer;
+	enum health_state state;
+	struct health_identity seen;
+	char *path; /* NULL: nothing is kept */
+	bool has_seen;
+};
+
+static void ask(void *arg);
+
+const char *
+health_text(enum health_state state)
+{
+	switch (state) {
+	case HEALTH_UNKNOWN:
+		return "the database has not answered yet";
+	case HEALTH_GOOD:
+		return "";
+	case HEALTH_NO_DATABASE:
+		return "no database";
+	case HEALTH_OLD_SCHEMA:
+		return "the schema is too old: run posternctl migrate";
+	case HEALTH_NOT_DURABLE:
+		return "the database's settings could lose mail: run "
+		       "posternctl doctor";
+	case HEALTH_FEW_PARTITIONS:
+		return "partitions for less than two weeks ahead: run "
+		       "posternctl maintain";
+	case HEALTH_OTHER_DATABASE:
+		return "another database than at start";
+	}
+	return "unknown";
+}
+
+/* Keep how far it has come; a new face under the same address is refused. */
+static bool
+recognize(struct health *h, const struct pg_result *res)
+{
+	struct health_identity now;
+	char history[HEALTH_HISTORY_MAX];
+	struct err err = { 0 };
+	bool fits;
+
+	if (!health_identify(&now, history, res))
+		return false;
+	fits = !h->has_seen ||
+	       health_fits(&h->seen, &now, history, "this program", &err);
+	if (fits) {
+		h->seen = now;
+		h->has_seen = true;
+		if (h->path == NULL || health_save(&now, h->path, false, &err))
+			return true;
+	}
+	log_error("daemon.database", KV("why", err.text));
+	return fits;
+}
+
+static enum health_state
+judge(struct health *h, const struct pg_result *res)
+{
+	int weeks = pg_get_int(res, 0, "weeks_ahead");
+
+	metrics_set(M_PARTITIONS_AHEAD_WEEKS, weeks, NULL, NULL);
+	metrics_set(M_AUDIT_UNSEALED_SECONDS,
+	    pg_get_int(res, 0, "unsealed_seconds"), NULL, NULL);
+	if (pg_get_int(res, 0, "schema") < STORE_SCHEMA_MIN)
+		return HEALTH_OLD_SCHEMA;
+	if (!pg_get_bool(res, 0, "durable"))
+		return HEALTH_NOT_DURABLE;
+	if (!recognize(h, res))
+		return HEALTH_OTHER_DATABASE;
+	return weeks < HEALTH_WEEKS_MIN ? HEALTH_FEW_PARTITIONS : HEALTH_GOOD;
+}
+
+static void
+on_answer(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct health *h = arg;
+
+	h->asking = NULL;
+	h->state =
+	    err == PG_OK && pg_rows(res) == 1 ? judge(h, res)
+	    : err == PG_REJECTED && (strcmp(pg_sqlstate(res), "42883") == 0 ||
+					strcmp(pg_sqlstate(res), "3F000") == 0)
+		? HEALTH_OLD_SCHEMA
+		: HEALTH_NO_DATABASE;
+	loop_timer_set(h->timer, ASK_MS);
+}
+
+static void
+ask(void *arg)
+{
+	struct health *h = arg;
+
+	h->asking =
+	    pg_call(h->pool, "select * from api.ready_1()", NULL, on_answer, h);
+}
+
+struct health *
+health_new(struct loop *loop, const struct conf *conf, const char *login,
+    const char *program)
+{
+	struct health *h = xcalloc(1, sizeof(*h));
+	struct pg_conf pc;
+
+	store_pg_conf(&pc, conf, login, program);
+	pc.conns = 1;
+	h->pool = pg_pool_new(loop, &pc);
+	h->path = health_path(conf, login);
+	h->timer = loop_timer_new(loop, ask, h);
+	ask(h);
+	return h;
+}
+
+void
+health_free(struct health *h)
+{
+	if (h == NULL)
+		return;
+	pg_cancel(h->asking);
+	pg_pool_free(h->pool);
+	loop_timer_free(h->timer);
+	free(h->path);
+	free(h);
+}
+
+enum health_state
+health_state(const struct health *h)
+{
+	return h->state;
+}

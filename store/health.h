@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * health.h - is this still the database that this program works for?
+ *
+ * store_check() asks at start and blocks. A running program asks again every
+ * few seconds through struct health: for /readyz and the gauges of D19, and
+ * to remember how far the database's log has come (A15): a copy that is
+ * restored later must not lie behind that.
+ */
+#ifndef STORE_HEALTH_H
+#define STORE_HEALTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct conf;
+struct health;
+struct loop;
+struct pg_result;
+
+enum health_state {
+	HEALTH_UNKNOWN, /* not asked yet */
+	HEALTH_GOOD,
+	HEALTH_NO_DATABASE,
+	HEALTH_OLD_SCHEMA,
+	HEALTH_NOT_DURABLE,
+	HEALTH_FEW_PARTITIONS,
+	HEALTH_OTHER_DATABASE,
+};
+
+/* Fewer weeks ahead than this is not ready (D11). */
+#define HEALTH_WEEKS_MIN 2
+
+/* Why a program in this state is not ready; "" for HEALTH_GOOD. */
+const char *health_text(enum health_state state);
+
+/*
+ * Asks at once and then every two seconds, as role `login`, on a connection
+ * of its own. Sets the gauges for partitions and the audit log.
+ */
+struct health *health_new(struct loop *loop, const struct conf *conf,
+    const char *login, const char *program);
+/* NULL is fine. */
+void health_free(struct health *h);
+enum health_state health_state(const struct health *h);
+
+/*
+ * Who the database says it is (api.ready_1), and the file in which a program
+ * keeps what it saw last: STATE_DIR/LOGIN.deployment, one line.
+ */
+#define HEALTH_HISTORY_MAX 4096
+
+struct health_identity {
+	char deployment[33]; /* hex */
+	int epoch, gen, timeline;
+	int64_t system;
+	int64_t lsn; /* flushed so far, in bytes */
+};
+
+/* `history` of HEALTH_HISTORY_MAX bytes; false when a part is missing. */
+bool health_identify(
+    struct health_identity *out, char *history, const struct pg_result *res);
+/* May a program that saw `old` go on with `now`? `path` is for the text. */
+MUST_CHECK bool health_fits(const struct health_identity *old,
+    const struct health_identity *now, const char *history, const char *path,
+    struct err *err);
+/* 1 = read, 0 = there is none, -1 = unusable, with `err`. */
+MUST_CHECK int health_load(
+    struct health_identity *out, const char *path, struct err *err);
+/* By rename; `durable` waits for the disk. */
+MUST_CHECK bool health_save(const struct health_identity *v, const char *path,
+    bool durable, struct err *err);
+/* NULL when state_dir is empty; the caller frees. */
+char *health_path(const struct conf *conf, const char *login);
+
+#endif

@@ -1,0 +1,524 @@
+# SPDX-License-Identifier: ISC
+"""
+What the person on call relies on: /readyz and every metric of each program,
+what the service manager is told, reload that cannot break, and programs that
+refuse a database which is not the one they worked for.
+"""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.fake.mx import CLOSE
+from tests.lib import pages, postern, rawsmtp, seals
+from tests.lib.process import Process
+from tests.lib.relaying import Relaying
+
+PROGRAMS = ("posternd", "postern-admin", "postern-deliver")
+
+
+def fetch(d, program, path):
+    url = "http://127.0.0.1:%d/%s" % (
+        d.metrics_port + PROGRAMS.index(program), path)
+    try:
+        with urllib.request.urlopen(url, timeout=10) as f:
+            return f.status, f.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def ready(d, program, status, words=""):
+    """Wait until /readyz says so."""
+    got = []
+
+    def probe():
+        got[:] = fetch(d, program, "readyz")
+        return got[0] == status and words in got[1]
+    try:
+        postern.wait_until("readyz", probe)
+    except AssertionError:
+        raise AssertionError("%s: wanted %d %r, got %r" % (
+            program, status, words, got)) from None
+
+
+def metrics(d, program):
+    text = fetch(d, program, "metrics")[1]
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+            for line in text.splitlines() if line and line[0] != "#"}
+
+
+def moves(d, program, name, test=lambda v: v > 0):
+    try:
+        return postern.wait_until(
+            name, lambda: test(metrics(d, program).get(name, -1)))
+    except AssertionError:
+        raise AssertionError("%s: %s is %s" % (
+            program, name, metrics(d, program).get(name))) from None
+
+
+@pytest.fixture(scope="module")
+def site():
+    with Relaying() as d:
+        d.start("postern-admin")
+        d.start_worker()
+        yield d
+
+
+# -- readiness ----------------------------------------------------------------
+
+def test_healthy(site):
+    for program in PROGRAMS:
+        ready(site, program, 200, "ready")
+        assert fetch(site, program, "healthz") == (200, "ok\n")
+
+
+def test_few_partitions_are_not_ready(site):
+    """D11: less than two weeks ahead; not one program forgets to look."""
+    names = [r["n"] for r in site.sql(
+        "SELECT relname AS n FROM pg_class WHERE relname ~ "
+        "'^audit_[0-9]{8}$' ORDER BY 1")]
+    third = names[3]  # last week, this one, the next: one week ahead
+    site.sql("ALTER TABLE d.%s RENAME TO put_away" % third)
+    try:
+        for program in PROGRAMS:
+            ready(site, program, 503, "posternctl maintain")
+            moves(site, program, "postern_partitions_ahead_weeks",
+                  lambda v: v == 1)
+    finally:
+        site.sql("ALTER TABLE d.put_away RENAME TO %s" % third)
+    for program in PROGRAMS:
+        ready(site, program, 200, "ready")
+        moves(site, program, "postern_partitions_ahead_weeks")
+
+
+def test_settings_that_lose_mail_are_not_ready(site):
+    site.sql("ALTER ROLE l_worker SET synchronous_commit = off")
+    try:
+        for program in PROGRAMS:
+            ready(site, program, 503, "could lose mail")
+    finally:
+        site.sql("ALTER ROLE l_worker RESET ALL")
+    for program in PROGRAMS:
+        ready(site, program, 200, "ready")
+
+
+def test_redis_away_is_degraded(site):
+    moves(site, "posternd", "postern_redis_up", lambda v: v == 1)
+    site.redis.stop()
+    for program in ("posternd", "postern-deliver"):
+        ready(site, program, 200, "degraded: no Redis")
+        moves(site, program, "postern_redis_up", lambda v: v == 0)
+    ready(site, "postern-admin", 200, "ready")
+    site.start_redis()
+    for program in ("posternd", "postern-deliver"):
+        ready(site, program, 200, "ready")
+        moves(site, program, "postern_redis_up", lambda v: v == 1)
+
+
+def test_database_away(site):
+    site.postgres.stop(signal.SIGQUIT)
+    for program in PROGRAMS:
+        ready(site, program, 503, "database")
+        assert fetch(site, program, "healthz")[0] == 200
+    site.start_postgres()
+    for c in site.connections.values():
+        c.close()  # they died with it
+    for program in PROGRAMS:
+        ready(site, program, 200, "ready")
+
+
+# -- metrics ------------------------------------------------------------------
+
+DECLARED = re.compile(r"^STAT\((\w+), ([GAD |]+), (\w+), \"(\w+)\"", re.M)
+
+
+def test_each_program_shows_its_metrics(site):
+    """All of D19, each by the programs that base/stats.def names."""
+    with open(os.path.join(postern.TOP, "base", "stats.def")) as f:
+        declared = DECLARED.findall(f.read())
+    assert len(declared) >= 19
+    for program, letter in zip(PROGRAMS, "GAD"):
+        text = fetch(site, program, "metrics")[1]
+        shown = set(re.findall(r"^# TYPE postern_(\w+) ", text, re.M))
+        assert shown == {name for _, who, _, name in declared
+                         if letter in who}, program
+    for name in ("sessions", "accepts_total", "auth_total",
+                 "submissions_total", "submit_seconds", "commit_batch_rows",
+                 "store_lost_total", "held", "held_oldest_seconds",
+                 "decisions_total", "limit_total", "redis_up",
+                 "attempts_total", "deliveries_total", "queue_due",
+                 "uncertain", "audit_unsealed_seconds",
+                 "partitions_ahead_weeks", "helper_kills_total"):
+        assert name in {d[3] for d in declared}, name
+
+
+def test_metrics_of_a_message(site):
+    """Held, approved by a person, delivered: each step is counted."""
+    gated = site.add_inbox("gated@acme.example")
+    before = metrics(site, "posternd")
+    mid = site.submit(box=gated)
+    other = site.submit_rest(gated)
+    m = metrics(site, "posternd")
+
+    def grew(name, by=1):
+        assert m[name] == before[name] + by, name
+    grew("postern_accepts_total", 2)
+    grew('postern_submissions_total{door="smtp",outcome="held"}')
+    grew('postern_submissions_total{door="rest",outcome="held"}')
+    grew("postern_submit_seconds_count", 2)
+    grew("postern_commit_batch_rows_sum", 2)
+    assert m["postern_submit_seconds_sum"] > before[
+        "postern_submit_seconds_sum"]
+    moves(site, "postern-deliver", "postern_held", lambda v: v == 2)
+    moves(site, "postern-deliver", "postern_held_oldest_seconds")
+    moves(site, "postern-deliver", "postern_audit_unsealed_seconds")
+    ann = pages.Pages(site)
+    assert ann.approve(mid) == 303
+    assert ann.press(other, "decide", ann.form(other, "decide"), verdict="r",
+                     category="other")[0] == 303
+    m = metrics(site, "postern-admin")
+    assert m['postern_decisions_total{verdict="approve"}'] == 1
+    assert m['postern_decisions_total{verdict="reject"}'] == 1
+    site.due(mid)
+    site.wait_state(mid, "sent")
+    moves(site, "postern-deliver", 'postern_attempts_total{class="2xx"}')
+    moves(site, "postern-deliver",
+          'postern_deliveries_total{result="delivered"}')
+    moves(site, "postern-deliver", "postern_held", lambda v: v == 0)
+
+
+def test_metrics_of_sessions_and_failed_sign_ins(site):
+    before = metrics(site, "posternd")
+    r = rawsmtp.signed_in(site, site.box)
+    name = 'postern_sessions{proto="smtp",tls="1"}'
+    moves(site, "posternd", name, lambda v: v == before[name] + 1)
+    r.say("QUIT")
+    moves(site, "posternd", name, lambda v: v == before[name])
+    m = metrics(site, "posternd")
+    assert m['postern_auth_total{result="ok"}'] == before[
+        'postern_auth_total{result="ok"}'] + 1
+    r = rawsmtp.secured(site)
+    r.say("EHLO x")
+    nobody = seals.token(site.box.tenant_id, 999, os.urandom(32))
+    assert r.say("AUTH PLAIN " + rawsmtp.plain(
+        site.box.address, nobody)).startswith("535")
+    moves(site, "posternd", 'postern_auth_total{result="failed"}',
+          lambda v: v > before['postern_auth_total{result="failed"}'])
+
+
+def test_metrics_of_limits(site):
+    """Refused by Redis' window; and, without Redis, judged locally."""
+    box = site.add_inbox("narrow@acme.example")
+    site.sql("UPDATE d.inbox SET lim_hour = 1, limits_version = "
+             "limits_version + 1 WHERE inbox_id = %s", box.inbox_id)
+    site.submit(box=box)
+    with pytest.raises(AssertionError, match="rate_limited"):
+        site.submit_rest(box)
+    moves(site, "posternd",
+          'postern_limit_total{window="hour",result="refused"}')
+    full = site.add_inbox("full@acme.example")
+    site.sql("UPDATE d.inbox SET lim_held = 1, limits_version = "
+             "limits_version + 1 WHERE inbox_id = %s", full.inbox_id)
+    site.sql("UPDATE d.quota SET held = 1 WHERE inbox_id = %s",
+             full.inbox_id)
+    with pytest.raises(AssertionError, match="held_limit"):
+        site.submit_rest(full)
+    moves(site, "posternd",
+          'postern_limit_total{window="held",result="refused"}')
+    site.redis.stop()
+    try:
+        ready(site, "posternd", 200, "no Redis")
+        site.submit(box=site.add_inbox("local@acme.example"))
+        moves(site, "posternd",
+              'postern_limit_total{window="hour",result="local"}')
+    finally:
+        site.start_redis()
+    ready(site, "posternd", 200, "ready")
+
+
+def test_metrics_of_what_waits(site):
+    """queue_due and uncertain are what the rows say."""
+    site.mx.reset()
+    site.programs["postern-deliver"].stop()
+    mid = site.submit()
+    site.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+             "WHERE message_id = %s", mid)
+    site.mx.script["dot"] = CLOSE
+    site.start_worker()
+    site.wait_state(mid, "uncertain")
+    site.mx.script.clear()
+    moves(site, "postern-deliver", "postern_uncertain", lambda v: v == 1)
+    moves(site, "postern-deliver",
+          'postern_deliveries_total{result="uncertain"}')
+
+
+def test_lost_connections_are_counted(site):
+    """A call is under way (it waits for a lock) when its backend dies."""
+    before = metrics(site, "posternd")["postern_store_lost_total"]
+    lock = site.connect()
+    lock.autocommit = False
+    with lock.cursor() as c:
+        c.execute("LOCK TABLE d.credential IN ACCESS EXCLUSIVE MODE")
+    r = rawsmtp.secured(site)
+    r.say("EHLO x")
+    r.send(b"AUTH PLAIN " + rawsmtp.plain(
+        site.box.address, site.box.smtp_key).encode() + b"\r\n")
+    try:
+        postern.wait_until("a call waits", lambda: site.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+            "usename = 'l_gateway' AND wait_event_type = 'Lock'"))
+    finally:
+        lock.rollback()
+        lock.close()
+    moves(site, "posternd", "postern_store_lost_total",
+          lambda v: v > before)
+    ready(site, "posternd", 200, "ready")
+
+
+# -- the service manager ------------------------------------------------------
+
+class Notify:
+    """What systemd would be told."""
+
+    def __init__(self, d):
+        self.path = d.path("notify.%d" % id(self))
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.bind(self.path)
+        os.chmod(self.path, 0o777)
+        self.sock.settimeout(20)
+
+    def until(self, word):
+        seen = []
+        while word not in seen:
+            seen += self.sock.recv(4096).decode().split("\n")
+        return seen
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_service_manager_is_told(site, program):
+    site.programs.pop(program).stop()
+    n = Notify(site)
+    # WATCHDOG_PID is the program's own, which exec keeps.
+    argv = ["/bin/sh", "-c", 'WATCHDOG_PID=$$ WATCHDOG_USEC=200000 '
+            'exec "$0" -c "$1"',
+            os.path.join(postern.build_dir(), program), site.conf]
+    p = Process(program, argv, site.user, {"NOTIFY_SOCKET": n.path})
+    site.programs[program] = p
+    n.until("READY=1")
+    n.until("WATCHDOG=1")
+    n.until("WATCHDOG=1")
+    mark = p.mark()
+    p.send(signal.SIGHUP)
+    n.until("RELOADING=1")
+    n.until("READY=1")
+    p.wait("daemon.reload", since=mark, level="info")
+    p.send(signal.SIGTERM)
+    n.until("STOPPING=1")
+    assert p.proc.wait(65) == 0
+    # Nobody but the main process spoke: not one word is left of a worker.
+    n.sock.setblocking(False)
+    left = set()
+    try:
+        while True:
+            left |= set(n.sock.recv(4096).decode().split("\n"))
+    except BlockingIOError:
+        pass
+    assert left <= {"WATCHDOG=1"}, left
+    site.start(program)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_reload_keeps_what_works(site, program):
+    """A file that cannot be used changes nothing; a good one does."""
+    p = site.programs[program]
+    mark = p.mark()
+    with open(site.conf, "a") as f:
+        f.write("log { level = \"shout\" }\n")
+    p.send(signal.SIGHUP)
+    e = p.wait("daemon.reload", since=mark, level="error")
+    assert "level" in e["why"] and site.conf in e["why"], e
+    ready(site, program, 200, "ready")
+    site.set_conf("log", level="error")
+    p.send(signal.SIGHUP)
+    # At that level the reload says nothing; a second one, back at info, does.
+    mark = p.mark()
+    site.set_conf("log", level="info")
+    p.send(signal.SIGHUP)
+    p.wait("daemon.reload", since=mark, level="info")
+
+
+def test_reload_swaps_certificates_or_keeps_them(site):
+    def serial(port):
+        pem = subprocess.run(
+            ["openssl", "s_client", "-connect", "127.0.0.1:%d" % port],
+            input="", capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run(["openssl", "x509", "-noout", "-serial"],
+                              input=pem, capture_output=True, text=True,
+                              check=True).stdout
+    ports = {"posternd": (site.smtps_port, site.api_port),
+             "postern-admin": (site.admin_port,)}
+    old = {x: serial(x) for ps in ports.values() for x in ps}
+    cert = site.path("tls", "cert.pem")
+    shutil.copy(cert, cert + ".good")
+    with open(cert, "w") as f:
+        f.write("not a certificate\n")
+    for program in ports:
+        p = site.programs[program]
+        mark = p.mark()
+        p.send(signal.SIGHUP)
+        assert cert in p.wait("daemon.reload", since=mark,
+                              level="error")["why"]
+    assert {x: serial(x) for x in old} == old
+    site._make_certificate()
+    for program, its in ports.items():
+        site.programs[program].send(signal.SIGHUP)
+        for x in its:
+            postern.wait_until("a new certificate",
+                               lambda x=x: serial(x) != old[x])
+
+
+# -- not the database it was (A15) --------------------------------------------
+
+class Copies:
+    """A deployment whose data folder is copied back and forth."""
+
+    def __init__(self):
+        self.d = postern.Deployment()
+        self.d.add_tenant("acme", "acme.example")
+        self.box = self.d.add_inbox("bot@acme.example")
+        self.data = self.d.path("pg", "data")
+
+    def work(self, text):
+        """Something is submitted, and the programs see the log grow."""
+        for program in PROGRAMS[:2]:
+            self.d.start(program)
+        before = self.seen("l_gateway")
+        r = rawsmtp.signed_in(self.d, self.box)
+        assert rawsmtp.submit(r, self.box, text).startswith("250")
+        r.say("QUIT")
+        self.d.sql("CHECKPOINT")
+        for login in ("l_gateway", "l_review"):
+            postern.wait_until("the log's place is kept", lambda: int(
+                self.seen(login)[5]) > int(before[5]))
+        for program in PROGRAMS[:2]:
+            assert self.d.programs[program].stop() == 0
+
+    def seen(self, login):
+        with open(self.d.path("state", login + ".deployment")) as f:
+            return f.read().split()
+
+    def copy(self, name):
+        self.d.postgres.stop(signal.SIGINT)
+        subprocess.run(["cp", "-a", self.data, self.d.path("pg", name)],
+                       check=True)
+        self.d.start_postgres()
+
+    def put_back(self, name):
+        self.d.postgres.stop(signal.SIGINT)
+        shutil.rmtree(self.data)
+        subprocess.run(["cp", "-a", self.d.path("pg", name), self.data],
+                       check=True)
+
+    def promote(self):
+        """The stopped cluster comes up as a standby and takes over."""
+        with open(os.path.join(self.data, "standby.signal"), "w"):
+            pass
+        os.chmod(self.data + "/standby.signal", 0o644)
+        self.d.start_postgres()
+        self.d.sql("SELECT pg_promote()", database="postgres")
+        postern.wait_until("it takes over", lambda: not self.d.sql(
+            "SELECT pg_is_in_recovery() AS r", database="postgres")[0]["r"])
+
+    def refused(self, program, words):
+        p = self.d.start(program, wait="daemon.failed")
+        assert p.proc.wait(20) == 1
+        why = [e for e in p.events if e["event"] == "daemon.failed"][0]["why"]
+        assert words in why and "restore-finish" in why, why
+        assert "deployment" in why  # the file it is about
+
+
+@pytest.fixture(scope="module")
+def copies():
+    c = Copies()
+    yield c
+    c.d.close()
+
+
+def test_older_copy_is_refused(copies):
+    """The same cluster as it was yesterday: what was 250 is gone."""
+    copies.work("before the copy")
+    copies.copy("yesterday")
+    copies.work("after it")
+    copies.d.postgres.stop(signal.SIGINT)
+    os.rename(copies.data, copies.d.path("pg", "today"))
+    subprocess.run(["cp", "-a", copies.d.path("pg", "yesterday"),
+                    copies.data], check=True)
+    copies.d.start_postgres()
+    for program in PROGRAMS[:2]:
+        copies.refused(program, "an older copy of it")
+
+
+def test_promoted_older_copy_is_refused(copies):
+    """A replica that had not seen everything became the primary."""
+    copies.put_back("yesterday")
+    copies.promote()
+    for program in PROGRAMS[:2]:
+        copies.refused(program, "committed work is lost")
+
+
+def test_failover_without_loss_is_accepted(copies):
+    """The history holds the old timeline; the switch lies behind it."""
+    copies.put_back("today")
+    copies.promote()
+    for program in PROGRAMS[:2]:
+        p = copies.d.start(program)
+        assert any(e["event"] == "daemon.failover" and e["timeline"] == 2
+                   for e in p.events), p.lines
+        assert p.stop() == 0
+    assert copies.seen("l_gateway")[4] == "2"
+    p = copies.d.start("posternd")  # and only told once
+    assert not any(e["event"] == "daemon.failover" for e in p.events)
+    assert p.stop() == 0
+
+
+@pytest.mark.parametrize("field,value,words", [
+    (0, "00" * 16, "another deployment"),
+    (1, "7", "restored from an older backup"),
+    (2, "7", "restored from an older backup"),
+    (3, "12345", "another cluster"),
+    (4, "9", "an older timeline"),
+])
+def test_other_databases_are_refused(copies, field, value, words):
+    path = copies.d.path("state", "l_gateway.deployment")
+    good = copies.seen("l_gateway")
+    with open(path, "w") as f:
+        f.write(" ".join(value if i == field else x
+                         for i, x in enumerate(good)) + "\n")
+    try:
+        copies.refused("posternd", words)
+        assert copies.seen("l_gateway")[field] == value  # not overwritten
+    finally:
+        with open(path, "w") as f:
+            f.write(" ".join(good) + "\n")
+
+
+def test_damaged_file_is_not_taken_for_none(copies):
+    path = copies.d.path("state", "l_gateway.deployment")
+    good = copies.seen("l_gateway")
+    with open(path, "w") as f:
+        f.write("half a li")
+    try:
+        p = copies.d.start("posternd", wait="daemon.failed")
+        assert p.proc.wait(20) == 1
+        assert any("damaged" in e.get("why", "") for e in p.events)
+    finally:
+        with open(path, "w") as f:
+            f.write(" ".join(good) + "\n")
