@@ -179,6 +179,25 @@ def test_fifty_mib_attachment(gate, bot):  # noqa: F811
     assert got == data
 
 
+def test_international_domains(gate, bot):  # noqa: F811
+    """B38: a domain goes out as A-label, so no mail needs SMTPUTF8 for it; a
+    local part never goes through punycode."""
+    want = ["ada@xn--bcher-kva.example"]
+    sent = stored(bot.send(to=["Ada <ada@B\u00fccher.example>"]))
+    path = "/v1/messages/" + sent["message_id"]
+    assert bot.get(path)[2]["to"] == want
+    assert bot.get(path + "/raw")[2].isascii()
+    sent = stored(bot.send_raw(raw_mail(b"x\r\n", mid="idn"),
+                               to=["ada@b\u00fccher.example"]))
+    assert bot.get("/v1/messages/" + sent["message_id"])[2]["bcc"] == want
+    assert gate.sql("SELECT count(*) AS n FROM d.message WHERE array_to_string("
+                    "rcpt, '') ~ '[^ -~]'")[0]["n"] == 0
+    for to in (["j\u00f6rg@example.org"], ["ada@xn--a.example"],
+               ["ada@-x.example"]):
+        assert refusal(bot.send(to=to))[0] == 422
+        assert refusal(bot.send_raw(raw_mail(b"", mid="no"), to=to))[0] == 422
+
+
 # -- who is made to wait -----------------------------------------------------
 
 

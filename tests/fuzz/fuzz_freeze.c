@@ -11,7 +11,9 @@
 
 #include "base/buf.h"
 #include "base/xalloc.h"
+#include "mail/content.h"
 #include "mail/freeze.h"
+#include "mail/header.h"
 
 static void
 collect(void *arg, const void *p, size_t n)
@@ -77,6 +79,47 @@ same(const struct outcome *a, struct outcome b)
 	buf_free(&b.bytes);
 }
 
+/* What an agent reads back: texts, and sums of attachments, as one string. */
+static struct buf
+read_back(const struct buf *frozen, size_t step)
+{
+	struct content *c = content_new();
+	const struct content_attachment *a;
+	struct buf seen = { 0 };
+	size_t i;
+	int html;
+
+	for (i = 0; i < frozen->n; i += step)
+		BUG_ON(!content_feed(c, frozen->p + i,
+		    frozen->n - i < step ? frozen->n - i : step));
+	BUG_ON(!content_finish(c));
+	for (html = 0; html < 2; html++) {
+		BUG_ON(!utf8_valid(buf_str(&content_text(c, html)->text)));
+		buf_add_str(&seen, buf_str(&content_text(c, html)->text));
+		buf_u8(&seen, content_text(c, html)->present);
+	}
+	for (i = 0; i < content_attachments(c); i++) {
+		a = content_attachment(c, i);
+		BUG_ON(a->size > frozen->n);
+		buf_puts(&seen, a->path);
+		buf_puts(&seen, a->filename);
+		buf_add(&seen, a->sha256, sizeof(a->sha256));
+	}
+	content_free(c);
+	return seen;
+}
+
+static void
+reads_the_same(const struct buf *frozen)
+{
+	struct buf whole = read_back(frozen, frozen->n);
+	struct buf bytes = read_back(frozen, 1);
+
+	BUG_ON(whole.n != bytes.n || memcmp(whole.p, bytes.p, whole.n) != 0);
+	buf_free(&whole);
+	buf_free(&bytes);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
@@ -89,6 +132,7 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	same(&o, freeze(p, n, n / 2 + 1, size_max));
 	if (o.code == E_NONE) {
 		lines_check(&o.bytes);
+		reads_the_same(&o.bytes);
 		again = freeze(o.bytes.p, o.bytes.n, 4096, 1 << 20);
 		BUG_ON(again.code != E_NONE && again.code != E_LOOP &&
 		       o.bytes.n < 4000);

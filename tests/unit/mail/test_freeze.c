@@ -360,6 +360,40 @@ test_mime(void **state)
 	CHECK(mime_facts);
 }
 
+/* B28: comments and groups nested as far as a header goes. */
+static void
+test_nested_comments(void **state)
+{
+	static const char *const starts[] = {
+		"From: ", FROM "To: ", FROM "Reply-To: "
+	};
+	struct buf b = { 0 };
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		buf_clear(&b);
+		buf_puts(&b, starts[i]);
+		for (k = 0; k < 90000; k++)
+			buf_puts(&b, k % 900 == 899 ? "(\r\n " : "(");
+		buf_puts(&b, "bot@example.org\r\n\r\n");
+		assert_int_equal(run(buf_str(&b), false),
+		    i == 0 ? E_SENDER_MISMATCH : E_MESSAGE_MALFORMED);
+		buf_clear(&b);
+		buf_puts(&b, starts[i]);
+		for (k = 0; k < 30000; k++)
+			buf_puts(&b, k % 300 == 299 ? "a:\r\n " : "a:");
+		buf_puts(&b, "bot@example.org;\r\n\r\n");
+		assert_int_equal(run(buf_str(&b), false),
+		    i == 0 ? E_SENDER_MISMATCH : E_MESSAGE_MALFORMED);
+	}
+	/* a few are fine where they may stand */
+	assert_int_equal(
+	    run(str_lit(FROM "To: (a (b (c))) ann@example.net\r\n\r\n"), false),
+	    E_NONE);
+	buf_free(&b);
+}
+
 /* B27: depth and number of parts. */
 static void
 test_bombs(void **state)
@@ -397,6 +431,7 @@ main(void)
 		cmocka_unit_test(test_result),
 		cmocka_unit_test(test_mime),
 		cmocka_unit_test(test_bombs),
+		cmocka_unit_test(test_nested_comments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, teardown);
