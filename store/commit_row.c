@@ -76,7 +76,8 @@ _Static_assert(COLUMNS == 41, "the statements below name 41 arguments");
 	"$35,$36,$37,$38,$39,$40,$41"
 
 const char commit_sql_one[] = "select * from api.submit_1(" PLACES ")";
-const char commit_sql_batch[] = "select * from api.submit_batch_1(" PLACES ")";
+const char commit_sql_batch[] = "select * from api.submit_batch_1(" PLACES ")"
+				" order by ord";
 
 static bool
 is_zero(const struct uuid *u)

@@ -240,16 +240,29 @@ BEGIN
 	    WHERE x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 
-CREATE TYPE d.seen AS (thread_id uuid, digest bytea, reasons text,
+-- A row on its way through submit_batch_1; `no` is why it is not stored.
+CREATE TYPE d.submit_row AS (o int, t bigint, k bigint, box bigint,
+	kind "char", lineage bigint, mid uuid, rcpt text[], kinds text,
+	params text, size bigint, body_tag bytea, send_at bigint,
+	not_after bigint, digest bytea, door "char", subject text,
+	header_from text, rfc_id text, in_reply_to text, refs text, thread uuid,
+	labels text, context text, risk smallint, findings_set smallint,
+	finding_max smallint, attachments int, tenant_epoch int,
+	tenant_box bytea, inbox_epoch int, inbox_box bytea, chunks int,
+	idem_key bytea, request bytea, revises uuid, address text,
+	mode smallint, mode_epoch int, limits_version int, need smallint,
+	reasons text, hold_until timestamptz, rel "char", no text, wait int);
+-- What an earlier row with the same id or idempotency key became.
+CREATE TYPE d.submit_old AS (o int, message_id uuid, request bytea,
+	at timestamptz, state smallint, version smallint, round smallint,
+	hold_until timestamptz, thread_id uuid, digest bytea, reasons text,
 	key_id bigint);
-CREATE TYPE d.submit_result AS (ord int, status int, code text,
-	message_id uuid, thread_id uuid, state smallint, version smallint,
-	round smallint, digest bytea, reasons text, hold_until timestamptz,
-	wait int, replay boolean, already_held boolean, tenant_id bigint,
-	inbox_id bigint, release "char");
 
--- One call for a whole commit: arrays in, one outcome a row. Rows that repeat
--- an id or an idempotency key of this very call run after the others, alone.
+-- One call for a whole commit: arrays in, one outcome a row, in their order.
+-- Rows that repeat an id or an idempotency key of this very call run after
+-- the others, alone. What few batches need (replays, lists, threads, chunked
+-- bodies) is looked up by statements of its own: one that joins all weekly
+-- partitions costs more to start than a whole small batch.
 CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	mid uuid[], rcpts text[], kinds text[], params text[], size bigint[],
 	body_tag bytea[], send_at bigint[], not_after bigint[], dig bytea[],
@@ -276,18 +289,25 @@ DECLARE
 	ln bigint[];
 	st int[];
 	boxes text[];
+	keys bytea[];
+	twice boolean;
 	again int[];
-	first boolean[];
-	res d.submit_result[];
-	one d.submit_result;
+	blocked int[];
+	put int[];
+	threads uuid[];
+	old d.submit_old[];
+	same d.submit_old[];
+	dec d.submit_row[];
+	stored uuid[];
+	want int;
+	frees boolean;
+	whole boolean := array_position(submit_batch_1.body, NULL) IS NULL;
 	i int;
 	now_at timestamptz := clock_timestamp();
 	now_us bigint := d.us(clock_timestamp());
 	today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
 	this_month date := date_trunc('month', clock_timestamp()
 	    AT TIME ZONE 'UTC')::date;
-	any_lists boolean;
-	keys bytea[];
 BEGIN
 	-- 250 and 202 mean that it is on the disk, whatever the client set.
 	PERFORM set_config('synchronous_commit', 'on', true);
@@ -297,8 +317,10 @@ BEGIN
 	    array_agg(c.kind ORDER BY u.o), array_agg(c.lineage ORDER BY u.o),
 	    array_agg(CASE WHEN c.alive AND c.proven THEN 200
 	        WHEN c.alive AND octet_length(u.a) = 24 THEN 503
-	        ELSE 401 END ORDER BY u.o)
-	    INTO box, sc, kd, ln, st
+	        ELSE 401 END ORDER BY u.o),
+	    array_agg(DISTINCT u.t::text || '.' || c.inbox_id::text)
+	        FILTER (WHERE c.alive AND c.proven)
+	    INTO box, sc, kd, ln, st, boxes
 	    FROM unnest(submit_batch_1.t, submit_batch_1.k, submit_batch_1.a)
 	        WITH ORDINALITY u(t, k, a, o)
 	    LEFT JOIN LATERAL (SELECT r.inbox_id, r.scope, r.lineage,
@@ -320,8 +342,6 @@ BEGIN
 	IF st IS NULL THEN
 		RETURN;
 	END IF;
-	SELECT array_agg(DISTINCT u.t::text || '.' || u.i::text) INTO boxes
-	    FROM unnest(submit_batch_1.t, box, st) u(t, i, s) WHERE u.s = 200;
 	PERFORM set_config('postern.boxes', coalesce(boxes::text, ''), true);
 
 	-- 2. The mode holds still, then the counters, both in one order.
@@ -332,20 +352,87 @@ BEGIN
 	    u.i FROM unnest(submit_batch_1.t, box, st) u(t, i, s)
 	    WHERE u.s = 200) ORDER BY q.tenant_id, q.inbox_id FOR UPDATE;
 
-	SELECT array_agg(u.r1 = 1 AND u.r2 = 1 ORDER BY u.o),
-	    array_agg(u.key ORDER BY u.o) INTO first, keys
-	    FROM (SELECT w.o, coalesce(w.i, w.q) AS key, row_number() OVER (PARTITION BY w.m ORDER BY w.o)
-	        AS r1, row_number() OVER (PARTITION BY w.t, w.l, coalesce(w.i, w.q)
-	        ORDER BY w.o) AS r2 FROM unnest(submit_batch_1.mid,
-	        submit_batch_1.t, ln, submit_batch_1.idem, submit_batch_1.request)
-	        WITH ORDINALITY w(m, t, l, i, q, o)) u;
-	any_lists := EXISTS (SELECT 1 FROM d.list_entry e
-	    WHERE e.ended_at IS NULL);
+	-- 3. What only some batches need. A column compared with an expression
+	-- that row security distrusts (coalesce) uses no index: hence `keys`.
+	SELECT array_agg(coalesce(u.i, u.q) ORDER BY u.o),
+	    count(DISTINCT u.m) < count(*)
+	    OR count(DISTINCT coalesce(u.i, u.q)) < count(*)
+	    INTO keys, twice FROM unnest(submit_batch_1.mid,
+	    submit_batch_1.idem, submit_batch_1.request)
+	    WITH ORDINALITY u(m, i, q, o);
+	IF twice THEN
+		SELECT array_agg(u.o ORDER BY u.o) INTO again
+		    FROM (SELECT w.o, row_number() OVER (PARTITION BY w.m ORDER BY w.o)
+		        AS r1, row_number() OVER (PARTITION BY w.t, w.l, w.key
+		        ORDER BY w.o) AS r2
+		        FROM unnest(submit_batch_1.mid, submit_batch_1.t, ln, keys)
+		        WITH ORDINALITY w(m, t, l, key, o)) u
+		    WHERE u.r1 > 1 OR u.r2 > 1;
+	END IF;
+	SELECT array_agg(ROW(u.o, y.message_id, y.request_sha256, y.created_at,
+	    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::d.submit_old)
+	    INTO old FROM unnest(submit_batch_1.t, box, ln, keys)
+	        WITH ORDINALITY u(t, box, l, key, o)
+	    CROSS JOIN LATERAL (SELECT z.message_id, z.request_sha256,
+	        z.created_at FROM d.idem z WHERE z.tenant_id = u.t
+	        AND z.inbox_id = u.box AND z.lineage = u.l
+	        AND z.key_sha256 = u.key LIMIT 1) y;
+	IF old IS NOT NULL THEN
+		SELECT array_agg(ROW(e.o, e.message_id, e.request, e.at, z.state,
+		    z.version, z.round, z.hold_until, m.thread_id, m.digest,
+		    m.reasons, m.key_id)::d.submit_old) INTO old
+		    FROM unnest(old) e
+		    JOIN d.state z ON z.message_id = e.message_id
+		        AND z.tenant_id = submit_batch_1.t[e.o]
+		    JOIN d.message m ON m.message_id = z.message_id
+		        AND m.tenant_id = z.tenant_id AND m.version = z.version;
+	END IF;
+	IF NOT whole THEN
+		SELECT array_agg(y.chunks ORDER BY u.o) INTO put
+		    FROM unnest(submit_batch_1.t, box, submit_batch_1.mid)
+		        WITH ORDINALITY u(t, box, m, o)
+		    LEFT JOIN d.upload y ON y.message_id = u.m AND y.tenant_id = u.t
+		        AND y.inbox_id = u.box;
+	END IF;
+	IF EXISTS (SELECT 1 FROM d.list_entry e WHERE e.ended_at IS NULL) THEN
+		SELECT array_agg(u.o) INTO blocked
+		    FROM unnest(submit_batch_1.t, box, submit_batch_1.rcpts)
+		        WITH ORDINALITY u(t, box, r, o)
+		    WHERE EXISTS (SELECT 1 FROM unnest(string_to_array(u.r, E'\n')) y
+		        JOIN d.list_entry e ON e.entry IN (d.canon(y),
+		            '@' || d.domain_of(y)) AND e.ended_at IS NULL
+		        WHERE (e.expires_at IS NULL OR e.expires_at > now_at)
+		        AND (e.tenant_id = 0 OR e.tenant_id = u.t
+		        AND e.inbox_id IN (0, u.box)));
+	END IF;
 
-	-- 3. Everything else in one statement.
-	WITH r AS MATERIALIZED (
-		SELECT u.*, x.address, x.mode, x.mode_epoch, x.limits_version,
-		    x.rcpt_max, x.size_max, x.lim_held, x.lim_bytes,
+	-- 4. What becomes of each row.
+	SELECT array_agg(ROW(w.o, w.t, w.k, w.box, w.kind, w.lineage, w.mid,
+	    w.rcpt, w.kinds, w.params, w.size, w.body_tag, w.send_at, w.not_after,
+	    w.digest, w.door, w.subject, w.header_from, w.rfc_id, w.in_reply_to,
+	    w.refs, w.thread, w.labels, w.context, w.risk, w.findings_set,
+	    w.finding_max, w.attachments, w.tenant_epoch, w.tenant_box,
+	    w.inbox_epoch, w.inbox_box, w.chunks, w.idem_key, w.request,
+	    w.revises, w.address, w.mode, w.mode_epoch, w.limits_version, w.need,
+	    CASE WHEN w.rel IS NOT NULL THEN '' WHEN w.paused THEN 'paused'
+	        ELSE 'mode' END, w.hold_until, w.rel, w.no,
+	    CASE w.no WHEN 'rate_limited' THEN greatest(1, extract(epoch
+	        FROM w.more_at - now_at)::int) WHEN 'held_limit' THEN 60
+	        WHEN 'limiter_unavailable' THEN 5 END)::d.submit_row
+	    ORDER BY w.o), count(*) FILTER (WHERE w.no IS NULL),
+	    coalesce(bool_or(w.no IS NULL AND w.rel IS NOT NULL), false)
+	    INTO dec, want, frees FROM (
+		SELECT v.*, CASE WHEN v.why IS NOT NULL THEN v.why
+		    WHEN row_number() OVER ok > v.left_count THEN 'rate_limited'
+		    WHEN v.rel = 'm' AND v.limiter IS NOT TRUE
+		        THEN 'limiter_unavailable'
+		    WHEN v.rel IS NULL AND (v.held + count(*) FILTER (
+		        WHERE v.rel IS NULL) OVER ok > v.lim_held
+		        OR v.held_bytes + sum(v.size) FILTER (WHERE v.rel IS NULL)
+		        OVER ok > v.lim_bytes) THEN 'held_limit'
+		    END AS no
+		FROM (SELECT r.*, x.address, x.mode, x.mode_epoch, x.limits_version,
+		    x.lim_held, x.lim_bytes, q.held, q.held_bytes,
 		    least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
 		        ELSE 0 END, x.lim_month - CASE WHEN q.month = this_month
 		        THEN q.month_used ELSE 0 END) AS left_count,
@@ -354,28 +441,96 @@ BEGIN
 		        THEN (today + 1)::timestamp ELSE (this_month
 		        + interval '1 month')::timestamp END AT TIME ZONE 'UTC'
 		        AS more_at,
-		    q.held, q.held_bytes, s.releases, s.accepts,
 		    x.paused_at IS NOT NULL OR n.paused_at IS NOT NULL
 		        OR p.paused_at IS NOT NULL AS paused,
-		    x.suspended_at IS NOT NULL AS suspended,
-		    x.deleted_at IS NOT NULL OR n.disabled_at IS NOT NULL AS gone,
-		    o.verified_at IS NOT NULL AND o.removed_at IS NULL AS verified,
 		    coalesce(x.need_approvals, n.need_approvals) AS need,
 		    least(now_at + coalesce(x.hold_for, n.hold_for), to_timestamp(
-		        nullif(u.not_after, 0) / 1000000.0)) AS hold_until,
-		    string_to_array(u.rcpts, E'\n') AS rcpt,
-		    e.message_id AS old_id, e.request_sha256 AS old_request,
-		    e.created_at AS old_at, e.state AS old_state,
-		    e.version AS old_version, e.round AS old_round,
-		    e.hold_until AS old_hold, (e.m).thread_id AS old_thread,
-		    (e.m).digest AS old_digest, (e.m).reasons AS old_reasons,
-		    ms.state AS same_state, ms.version AS same_version,
-		    ms.round AS same_round, ms.hold_until AS same_hold,
-		    (ms.m).thread_id AS same_thread, (ms.m).digest AS same_digest,
-		    (ms.m).reasons AS same_reasons, (ms.m).key_id AS same_key,
-		    up.chunks AS put_chunks
-		FROM unnest(submit_batch_1.t, submit_batch_1.k, box, sc, kd, ln, st,
-		    first, submit_batch_1.mid, submit_batch_1.rcpts,
+		        nullif(r.not_after, 0) / 1000000.0)) AS hold_until,
+		    CASE
+		    WHEN r.o = ANY (again) THEN 'again'
+		    WHEN r.st <> 200 OR x.deleted_at IS NOT NULL
+		        OR n.disabled_at IS NOT NULL THEN
+		        CASE r.st WHEN 503 THEN 'store_unavailable'
+		            ELSE 'unknown_api_key' END
+		    WHEN r.scope = 'r' THEN 'key_scope'
+		    WHEN x.suspended_at IS NOT NULL THEN 'missing_permission'
+		    WHEN NOT s.accepts THEN 'inbox_read_only'
+		    WHEN d.verified_at IS NULL OR d.removed_at IS NOT NULL
+		        THEN 'domain_not_verified'
+		    WHEN r.malformed IS NOT FALSE THEN 'validation_error'
+		    WHEN e.o IS NOT NULL AND r.idem IS NOT NULL
+		        AND NOT (r.door = 's' AND e.at < now_at
+		        - interval '24 hours') THEN
+		        CASE WHEN e.request = r.request THEN 'replay.old'
+		            ELSE 'idempotency_conflict' END
+		    WHEN e.state = 1 AND r.idem IS NULL
+		        AND r.duplicate IS NOT TRUE THEN 'replay.held'
+		    WHEN r.size > x.size_max THEN 'payload_too_large'
+		    WHEN cardinality(r.rcpt) > x.rcpt_max THEN 'too_many_recipients'
+		    WHEN cardinality(r.rcpt) = 0
+		        OR length(r.kinds) <> cardinality(r.rcpt)
+		        OR r.kinds !~ '^[tcbo]*$'
+		        OR r.rcpts ~ '[\x01-\x09\x0b-\x1f\x7f]'
+		        OR (SELECT bool_or(octet_length(y) > 320
+		            OR y !~ '.@[^@ ]+$') IS NOT FALSE
+		            OR r.rcpt <> array_agg(DISTINCT y COLLATE "C"
+		            ORDER BY y COLLATE "C") FROM unnest(r.rcpt) y)
+		        THEN 'invalid_address'
+		    WHEN CASE WHEN r.small THEN r.chunks <> 1
+		            OR abs(d.uuid_ms(r.mid) * 1000 - now_us) > 600000000
+		        ELSE put[r.o] IS DISTINCT FROM r.chunks
+		            OR abs(d.uuid_ms(r.mid) * 1000 - now_us) > 86400000000
+		        END OR r.not_after <> 0 AND r.not_after <= now_us
+		        THEN 'validation_error'
+		    WHEN r.digest <> d.digest_1(r.t, r.box, r.mid, 1::smallint,
+		        r.kind = 't', x.address, r.rcpt, r.params, r.size, r.body_tag,
+		        r.send_at, r.not_after) THEN 'digest_mismatch'
+		    WHEN r.o = ANY (blocked) THEN 'message_rejected'
+		    END AS why,
+		    CASE WHEN r.tagged AND r.kind <> 's' AND x.paused_at IS NULL
+		        AND n.paused_at IS NULL AND p.paused_at IS NULL
+		        AND r.tag_mode = x.mode AND r.tag_mode_epoch = x.mode_epoch
+		        THEN CASE WHEN s.releases THEN 'm'::"char"
+		        WHEN r.findings_set >= 1 THEN 'r'::"char" END END AS rel
+		FROM (SELECT u.o::int AS o, u.t, u.k, u.box, u.scope, u.kind,
+		    u.lineage, u.st, u.mid, u.rcpts,
+		    string_to_array(u.rcpts, E'\n') AS rcpt, u.kinds, u.params,
+		    u.size, u.body_tag, u.send_at, u.not_after, u.digest,
+		    u.door::"char" AS door, u.subject, u.header_from, u.rfc_id,
+		    u.in_reply_to, u.refs, u.thread, u.labels, u.context, u.risk,
+		    u.findings_set, u.finding_max, u.attachments, u.tenant_epoch,
+		    u.tenant_box, u.inbox_epoch, u.inbox_box, u.chunks, u.idem,
+		    coalesce(u.idem, u.request) AS idem_key, u.request, u.duplicate,
+		    u.revises, u.limiter, u.tag_mode, u.tag_mode_epoch,
+		    u.body IS NOT NULL AS small,
+		    coalesce(octet_length(u.tag) = 32 AND octet_length(u.relay_box)
+		        BETWEEN 48 AND 1024 AND u.expiry > now_us
+		        AND (u.not_after = 0 OR u.expiry <= u.not_after)
+		        AND u.expiry <= now_us + 259500000000, false) AS tagged,
+		    u.mid IS NULL OR u.rcpts IS NULL OR u.kinds IS NULL
+		        OR u.params IS NULL OR u.size IS NULL OR u.size < 0
+		        OR octet_length(u.body_tag) IS DISTINCT FROM 32
+		        OR u.send_at IS DISTINCT FROM 0 OR u.not_after IS NULL
+		        OR u.not_after < 0 OR u.digest IS NULL OR u.door IS NULL
+		        OR u.door NOT IN ('s', 'r', 'm') OR u.risk IS NULL
+		        OR u.risk NOT BETWEEN 0 AND 100 OR u.attachments IS NULL
+		        OR u.attachments < 0 OR u.tenant_epoch IS NULL
+		        OR u.tenant_box IS NULL OR u.inbox_epoch IS NULL
+		        OR u.inbox_box IS NULL OR u.chunks IS NULL
+		        OR u.chunks NOT BETWEEN 1 AND 4096
+		        OR octet_length(u.request) IS DISTINCT FROM 32
+		        OR coalesce(octet_length(u.idem) <> 32
+		        OR octet_length(u.body) NOT BETWEEN 1 AND 262228
+		        OR octet_length(u.context) > 8192
+		        OR octet_length(u.labels) > 4096
+		        OR octet_length(u.refs) > 16384
+		        OR octet_length(u.params) > 65536
+		        OR octet_length(u.rfc_id) > 998
+		        OR octet_length(u.in_reply_to) > 998
+		        OR octet_length(u.tenant_box) > 512
+		        OR octet_length(u.inbox_box) > 512, false) AS malformed
+		    FROM unnest(submit_batch_1.t, submit_batch_1.k, box, sc, kd, ln,
+		    st, submit_batch_1.mid, submit_batch_1.rcpts,
 		    submit_batch_1.kinds, submit_batch_1.params,
 		    submit_batch_1.size, submit_batch_1.body_tag,
 		    submit_batch_1.send_at, submit_batch_1.not_after,
@@ -393,293 +548,176 @@ BEGIN
 		    submit_batch_1.duplicate, submit_batch_1.revises,
 		    submit_batch_1.limiter, submit_batch_1.relay_box,
 		    submit_batch_1.tag, submit_batch_1.expiry,
-		    submit_batch_1.tag_mode, submit_batch_1.tag_mode_epoch, keys)
-		    WITH ORDINALITY u(t, k, box, scope, kind, lineage, st, fresh,
-		    mid, rcpts, kinds, params, size, body_tag, send_at, not_after,
-		    digest, door, subject, header_from, rfc_id, in_reply_to, refs,
-		    thread, labels, context, risk, findings_set, finding_max,
-		    attachments, tenant_epoch, tenant_box, inbox_epoch, inbox_box,
-		    chunks, body, idem, request, duplicate, revises, limiter,
-		    relay_box, tag, expiry, tag_mode, tag_mode_epoch, idem_key, o)
-		LEFT JOIN d.inbox x ON x.tenant_id = u.t AND x.inbox_id = u.box
-		    AND u.st = 200
+		    submit_batch_1.tag_mode, submit_batch_1.tag_mode_epoch)
+		    WITH ORDINALITY u(t, k, box, scope, kind, lineage, st, mid, rcpts,
+		    kinds, params, size, body_tag, send_at, not_after, digest, door,
+		    subject, header_from, rfc_id, in_reply_to, refs, thread, labels,
+		    context, risk, findings_set, finding_max, attachments,
+		    tenant_epoch, tenant_box, inbox_epoch, inbox_box, chunks, body,
+		    idem, request, duplicate, revises, limiter, relay_box, tag,
+		    expiry, tag_mode, tag_mode_epoch, o) OFFSET 0) r
+		LEFT JOIN d.inbox x ON x.tenant_id = r.t AND x.inbox_id = r.box
+		    AND r.st = 200
 		LEFT JOIN d.tenant n ON n.tenant_id = x.tenant_id
-		LEFT JOIN d.domain o ON o.domain = x.domain
+		LEFT JOIN d.domain d ON d.domain = x.domain
 		LEFT JOIN d.mode_rule s ON s.mode = x.mode
 		LEFT JOIN d.quota q ON q.tenant_id = x.tenant_id
 		    AND q.inbox_id = x.inbox_id
 		JOIN d.global_pause p ON p.one
-		LEFT JOIN LATERAL (SELECT y.message_id, y.request_sha256,
-		    y.created_at, z.state, z.version, z.round, z.hold_until,
-		    (SELECT ROW(m.thread_id, m.digest, m.reasons, m.key_id)::d.seen
-		        FROM d.message m WHERE m.message_id = z.message_id
-		        AND m.tenant_id = z.tenant_id AND m.version = z.version) AS m
-		    FROM d.idem y JOIN d.state z ON z.message_id = y.message_id
-		        AND z.tenant_id = y.tenant_id
-		    WHERE y.tenant_id = x.tenant_id AND y.inbox_id = x.inbox_id
-		    AND y.lineage = u.lineage
-		    AND y.key_sha256 = u.idem_key LIMIT 1) e ON true
-		LEFT JOIN LATERAL (SELECT z.state, z.version, z.round, z.hold_until,
-		    (SELECT ROW(m.thread_id, m.digest, m.reasons, m.key_id)::d.seen
-		        FROM d.message m WHERE m.message_id = z.message_id
-		        AND m.tenant_id = z.tenant_id AND m.version = z.version) AS m
-		    FROM d.state z WHERE z.message_id = u.mid
-		    AND z.tenant_id = x.tenant_id AND z.inbox_id = x.inbox_id
-		    LIMIT 1) ms ON true
-		LEFT JOIN LATERAL (SELECT y.chunks FROM d.upload y
-		    WHERE u.body IS NULL AND y.message_id = u.mid
-		    AND y.tenant_id = x.tenant_id AND y.inbox_id = x.inbox_id
-		    LIMIT 1) up ON true
-	), v AS MATERIALIZED (
-		SELECT r.*, CASE
-		    WHEN r.st <> 200 OR r.gone THEN
-		        CASE r.st WHEN 503 THEN 'store_unavailable'
-		            ELSE 'unknown_api_key' END
-		    WHEN r.scope = 'r' THEN 'key_scope'
-		    WHEN r.suspended THEN 'missing_permission'
-		    WHEN NOT r.accepts THEN 'inbox_read_only'
-		    WHEN NOT r.verified THEN 'domain_not_verified'
-		    WHEN r.mid IS NULL OR r.rcpts IS NULL OR r.kinds IS NULL
-		        OR r.params IS NULL OR r.size IS NULL OR r.size < 0
-		        OR octet_length(r.body_tag) IS DISTINCT FROM 32
-		        OR r.send_at IS DISTINCT FROM 0 OR r.not_after IS NULL
-		        OR r.not_after < 0 OR r.digest IS NULL OR r.door IS NULL
-		        OR r.door NOT IN ('s', 'r', 'm') OR r.risk IS NULL
-		        OR r.risk NOT BETWEEN 0 AND 100 OR r.attachments IS NULL
-		        OR r.attachments < 0 OR r.tenant_epoch IS NULL
-		        OR r.tenant_box IS NULL OR r.inbox_epoch IS NULL
-		        OR r.inbox_box IS NULL OR r.chunks IS NULL
-		        OR r.chunks NOT BETWEEN 1 AND 4096
-		        OR octet_length(r.request) IS DISTINCT FROM 32
-		        OR octet_length(r.idem) <> 32
-		        OR octet_length(r.body) NOT BETWEEN 1 AND 262228
-		        OR octet_length(r.context) > 8192
-		        OR octet_length(r.labels) > 4096
-		        OR octet_length(r.refs) > 16384
-		        OR octet_length(r.params) > 65536
-		        OR octet_length(r.rfc_id) > 998
-		        OR octet_length(r.in_reply_to) > 998
-		        OR octet_length(r.tenant_box) > 512
-		        OR octet_length(r.inbox_box) > 512
-		        THEN 'validation_error'
-		    WHEN r.same_state IS NOT NULL THEN
-		        CASE WHEN r.same_digest = r.digest AND r.same_key = r.k
-		            THEN 'replay.same' ELSE 'state_conflict' END
-		    WHEN r.old_state IS NOT NULL AND r.idem IS NOT NULL
-		        AND NOT (r.door = 's' AND r.old_at < now_at
-		        - interval '24 hours') THEN
-		        CASE WHEN r.old_request = r.request THEN 'replay.old'
-		            ELSE 'idempotency_conflict' END
-		    WHEN r.old_state = 1 AND r.idem IS NULL
-		        AND r.duplicate IS NOT TRUE THEN 'replay.held'
-		    WHEN r.size > r.size_max THEN 'payload_too_large'
-		    WHEN cardinality(r.rcpt) > r.rcpt_max THEN 'too_many_recipients'
-		    WHEN cardinality(r.rcpt) = 0
-		        OR length(r.kinds) <> cardinality(r.rcpt)
-		        OR r.kinds !~ '^[tcbo]*$' OR r.rcpts ~ '[\x01-\x09\x0b-\x1f\x7f]'
-		        OR NOT (SELECT bool_and(octet_length(y) <= 320 AND y ~ '.@[^@ ]+$')
-		            FROM unnest(r.rcpt) y)
-		        OR cardinality(r.rcpt) > 1 AND r.rcpt <> (SELECT array_agg(
-		            DISTINCT y COLLATE "C" ORDER BY y COLLATE "C")
-		            FROM unnest(r.rcpt) y) THEN 'invalid_address'
-		    WHEN r.body IS NOT NULL AND (r.chunks <> 1
-		            OR abs(d.uuid_ms(r.mid) * 1000 - now_us) > 600000000)
-		        OR r.body IS NULL AND (r.put_chunks IS DISTINCT FROM r.chunks
-		            OR abs(d.uuid_ms(r.mid) * 1000 - now_us) > 86400000000)
-		        OR r.not_after <> 0 AND r.not_after <= now_us
-		        THEN 'validation_error'
-		    WHEN r.digest <> d.digest_1(r.t, r.box, r.mid, 1::smallint,
-		        r.kind = 't', r.address, r.rcpt, r.params, r.size, r.body_tag,
-		        r.send_at, r.not_after) THEN 'digest_mismatch'
-		    WHEN any_lists AND EXISTS (SELECT 1 FROM unnest(r.rcpt) y
-		        JOIN d.list_entry e ON e.entry IN (d.canon(y),
-		            '@' || d.domain_of(y)) AND e.ended_at IS NULL
-		        WHERE (e.expires_at IS NULL OR e.expires_at > now_at)
-		        AND (e.tenant_id = 0 OR e.tenant_id = r.t
-		        AND e.inbox_id IN (0, r.box))) THEN 'message_rejected'
-		    END AS why,
-		    CASE WHEN r.kind <> 's' AND NOT r.paused AND r.tag IS NOT NULL
-		        AND r.tag_mode = r.mode AND r.tag_mode_epoch = r.mode_epoch
-		        AND octet_length(r.tag) = 32 AND octet_length(r.relay_box)
-		        BETWEEN 48 AND 1024 AND r.expiry > now_us
-		        AND (r.not_after = 0 OR r.expiry <= r.not_after)
-		        AND r.expiry <= now_us + 259500000000
-		        THEN CASE WHEN r.releases THEN 'm'::"char"
-		        WHEN r.findings_set >= 1 THEN 'r'::"char" END END AS rel
-		FROM r WHERE r.fresh
-	), w AS MATERIALIZED (
-		SELECT v.*, CASE WHEN v.why IS NOT NULL THEN v.why
-		    WHEN row_number() OVER ok > v.left_count THEN 'rate_limited'
-		    WHEN v.rel = 'm' AND v.limiter IS NOT TRUE
-		        THEN 'limiter_unavailable'
-		    WHEN v.rel IS NULL AND (v.held + count(*) FILTER (
-		        WHERE v.rel IS NULL) OVER ok > v.lim_held
-		        OR v.held_bytes + sum(v.size) FILTER (WHERE v.rel IS NULL)
-		        OVER ok > v.lim_bytes) THEN 'held_limit'
-		    END AS no
-		FROM v WINDOW ok AS (PARTITION BY v.t, v.box, v.why IS NULL
-		    ORDER BY v.o ROWS UNBOUNDED PRECEDING)
-	), g AS MATERIALIZED (
-		SELECT w.*, CASE WHEN w.rel IS NOT NULL THEN ''
-		    WHEN w.paused THEN 'paused' ELSE 'mode' END AS reasons,
-		    CASE WHEN w.thread IS NOT NULL THEN w.thread
-		    WHEN w.in_reply_to IS NULL AND w.refs IS NULL THEN w.mid
-		    ELSE coalesce((SELECT m.thread_id
-		        FROM unnest(string_to_array(w.refs, E'\n')
-		            || w.in_reply_to) WITH ORDINALITY z(ref, o)
-		        JOIN d.message m ON m.rfc_message_id = z.ref
-		            AND m.tenant_id = w.t AND m.inbox_id = w.box
-		        ORDER BY z.o DESC LIMIT 1), w.mid) END AS thread_id
-		FROM w WHERE w.no IS NULL
-	), mi AS (
-		INSERT INTO d.message (message_id, tenant_id, inbox_id, version,
+		LEFT JOIN unnest(old) e ON e.o = r.o OFFSET 0) v
+		WINDOW ok AS (PARTITION BY v.t, v.box, v.why IS NULL
+		    ORDER BY v.o ROWS UNBOUNDED PRECEDING)) w;
+	IF EXISTS (SELECT 1 FROM unnest(submit_batch_1.in_reply_to,
+	    submit_batch_1.refs) u(i, r) WHERE u.i IS NOT NULL
+	    OR u.r IS NOT NULL) THEN
+		SELECT array_agg((SELECT m.thread_id
+		    FROM unnest(string_to_array(g.refs, E'\n') || g.in_reply_to)
+		        WITH ORDINALITY z(ref, o)
+		    JOIN d.message m ON m.rfc_message_id = z.ref
+		        AND m.tenant_id = g.t AND m.inbox_id = g.box
+		    ORDER BY z.o DESC LIMIT 1) ORDER BY g.o)
+		    INTO threads FROM unnest(dec) g;
+	END IF;
+
+	-- 5. The rows. An id that exists already stores nothing.
+	WITH mi AS (
+		INSERT INTO d.message AS m (message_id, tenant_id, inbox_id, version,
 		    key_id, door, test, mail_from, rcpt, rcpt_kind, params, size,
 		    chunks, body_tag, send_at, not_after, digest, thread_id, subject,
 		    header_from, rfc_message_id, in_reply_to, refs, labels, context,
 		    revises, attachments, risk, findings_set, finding_max,
 		    need_approvals, reasons, mode, mode_epoch, limits_version,
 		    tenant_epoch, tenant_box, inbox_epoch, inbox_box)
-		SELECT g.mid, g.t, g.box, 1, g.k, g.door::"char", g.kind = 't',
-		    g.address, g.rcpt, g.kinds, g.params, g.size, g.chunks,
-		    g.body_tag, g.send_at, g.not_after, g.digest, g.thread_id,
-		    left(g.subject, 1000), left(g.header_from, 1000), g.rfc_id,
-		    g.in_reply_to, g.refs, g.labels, g.context, g.revises,
-		    g.attachments, g.risk, g.findings_set, g.finding_max, g.need,
-		    g.reasons, g.mode, g.mode_epoch, g.limits_version,
-		    g.tenant_epoch, g.tenant_box, g.inbox_epoch, g.inbox_box
-		FROM g ON CONFLICT DO NOTHING RETURNING message_id, tenant_id
-	), bi AS (
-		INSERT INTO d.body (message_id, tenant_id, inbox_id, version, seq,
-		    data)
-		SELECT g.mid, g.t, g.box, 1, 0, g.body
-		FROM g JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t
-		WHERE g.body IS NOT NULL
-	), si AS (
-		INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
-		    risk, hold_until)
-		SELECT g.mid, g.t, g.box, 1, 1, g.risk, g.hold_until
-		FROM g JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t
-		WHERE g.rel IS NULL
-	), qi AS (
-		UPDATE d.quota q SET day = today, month = this_month,
-		    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END
-		        + y.n,
-		    month_used = CASE WHEN q.month = this_month THEN q.month_used
-		        ELSE 0 END + y.n,
-		    held = q.held + y.h, held_bytes = q.held_bytes + y.b
-		FROM (SELECT g.t, g.box, count(*) AS n, count(*) FILTER (
-		        WHERE g.rel IS NULL) AS h, coalesce(sum(g.size) FILTER (
-		        WHERE g.rel IS NULL), 0) AS b FROM g
-		        JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t
-		        GROUP BY 1, 2) y
-		WHERE q.tenant_id = y.t AND q.inbox_id = y.box
-	), ii AS (
-		INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
-		    request_sha256, message_id)
-		SELECT g.t, g.box, g.lineage, g.idem_key, g.request, g.mid FROM g
-		    JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t
-		ON CONFLICT (tenant_id, inbox_id, lineage, key_sha256) DO UPDATE
-		    SET request_sha256 = excluded.request_sha256,
-		    message_id = excluded.message_id,
-		    created_at = clock_timestamp()
-	), ud AS (
-		DELETE FROM d.upload u USING g WHERE g.body IS NULL
-		    AND u.message_id = g.mid AND u.tenant_id = g.t
-		    AND u.inbox_id = g.box
-	), ai AS (
-		INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
-		SELECT g.t, 'agent:' || g.t::text || '.' || g.k::text,
-		    'message.submitted', g.mid, '{"digest":"'
-		    || encode(g.digest, 'hex') || '","inbox":' || g.box::text
-		    || ',"recipients":' || cardinality(g.rcpt)::text || '}'
-		FROM g JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t
-	)
-	SELECT array_agg(ROW(w.o, CASE
-	        WHEN mi.message_id IS NOT NULL THEN 202
-	        WHEN w.no IS NULL THEN 409
-	        WHEN w.no LIKE 'replay.%' THEN 200
-	        ELSE CASE w.no WHEN 'unknown_api_key' THEN 401
-	        WHEN 'key_scope' THEN 403 WHEN 'missing_permission' THEN 403
-	        WHEN 'inbox_read_only' THEN 403 WHEN 'domain_not_verified' THEN 403
+		SELECT g.mid, g.t, g.box, 1, g.k, g.door, g.kind = 't', g.address,
+		    g.rcpt, g.kinds, g.params, g.size, g.chunks, g.body_tag,
+		    g.send_at, g.not_after, g.digest,
+		    coalesce(g.thread, threads[g.o], g.mid), left(g.subject, 1000),
+		    left(g.header_from, 1000), g.rfc_id, g.in_reply_to, g.refs,
+		    g.labels, g.context, g.revises, g.attachments, g.risk,
+		    g.findings_set, g.finding_max, g.need, g.reasons, g.mode,
+		    g.mode_epoch, g.limits_version, g.tenant_epoch, g.tenant_box,
+		    g.inbox_epoch, g.inbox_box
+		FROM unnest(dec) g WHERE g.no IS NULL
+		ON CONFLICT DO NOTHING RETURNING m.message_id
+	) SELECT array_agg(mi.message_id) INTO stored FROM mi;
+	IF want > coalesce(cardinality(stored), 0) THEN
+		FOR i IN SELECT g.o FROM unnest(dec) g WHERE g.no IS NULL
+		    AND g.mid <> ALL (coalesce(stored, '{}')) LOOP
+			dec[i].no := 'state_conflict';
+		END LOOP;
+	END IF;
+	INSERT INTO d.body (message_id, tenant_id, inbox_id, version, seq, data)
+	    SELECT g.mid, g.t, g.box, 1, 0, submit_batch_1.body[g.o]
+	    FROM unnest(dec) g WHERE g.no IS NULL
+	    AND (whole OR submit_batch_1.body[g.o] IS NOT NULL);
+	INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
+	    risk, hold_until)
+	    SELECT g.mid, g.t, g.box, 1, 1, g.risk, g.hold_until
+	    FROM unnest(dec) g WHERE g.no IS NULL AND g.rel IS NULL;
+	UPDATE d.quota q SET day = today, month = this_month,
+	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END + y.n,
+	    month_used = CASE WHEN q.month = this_month THEN q.month_used
+	        ELSE 0 END + y.n,
+	    held = q.held + y.h, held_bytes = q.held_bytes + y.b
+	    FROM (SELECT g.t, g.box, count(*) AS n, count(*) FILTER (
+	        WHERE g.rel IS NULL) AS h, coalesce(sum(g.size) FILTER (
+	        WHERE g.rel IS NULL), 0) AS b FROM unnest(dec) g
+	        WHERE g.no IS NULL GROUP BY 1, 2) y
+	    WHERE q.tenant_id = y.t AND q.inbox_id = y.box;
+	INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
+	    request_sha256, message_id)
+	    SELECT g.t, g.box, g.lineage, g.idem_key, g.request, g.mid
+	    FROM unnest(dec) g WHERE g.no IS NULL
+	    ON CONFLICT (tenant_id, inbox_id, lineage, key_sha256) DO UPDATE
+	    SET request_sha256 = excluded.request_sha256,
+	    message_id = excluded.message_id, created_at = clock_timestamp();
+	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    SELECT g.t, 'agent:' || g.t::text || '.' || g.k::text,
+	    'message.submitted', g.mid, '{"digest":"' || encode(g.digest, 'hex')
+	    || '","inbox":' || g.box::text || ',"recipients":'
+	    || cardinality(g.rcpt)::text || '}'
+	    FROM unnest(dec) g WHERE g.no IS NULL;
+	IF NOT whole THEN
+		DELETE FROM d.upload u USING unnest(dec) g WHERE g.no IS NULL
+		    AND submit_batch_1.body[g.o] IS NULL AND u.message_id = g.mid
+		    AND u.tenant_id = g.t AND u.inbox_id = g.box;
+	END IF;
+
+	-- 6. Mail that mode or rule lets go: the referee decides; else it waits.
+	IF frees THEN
+		FOR i IN SELECT g.o FROM unnest(dec) g WHERE g.no IS NULL
+		    AND g.rel IS NOT NULL ORDER BY g.o LOOP
+			CONTINUE WHEN d.policy_release(dec[i].t, dec[i].box, dec[i].mid,
+			    dec[i].rel, relay_box[i], tag[i], expiry[i],
+			    dec[i].hold_until);
+			INSERT INTO d.state (message_id, tenant_id, inbox_id, version,
+			    state, risk, hold_until) VALUES (dec[i].mid, dec[i].t,
+			    dec[i].box, 1, 1, dec[i].risk, dec[i].hold_until);
+			UPDATE d.quota q SET held = q.held + 1,
+			    held_bytes = q.held_bytes + dec[i].size
+			    WHERE q.tenant_id = dec[i].t AND q.inbox_id = dec[i].box;
+			dec[i].reasons := 'mode';
+			dec[i].rel := NULL;
+		END LOOP;
+	END IF;
+
+	-- 7. Was a refused row stored by an earlier call? Then say so.
+	IF coalesce(cardinality(stored), 0) < cardinality(dec) THEN
+		SELECT array_agg(ROW(g.o, g.mid, NULL, NULL, z.state, z.version,
+		    z.round, z.hold_until, m.thread_id, m.digest, m.reasons,
+		    m.key_id)::d.submit_old) INTO same
+		    FROM unnest(dec) g
+		    JOIN d.state z ON z.message_id = g.mid AND z.tenant_id = g.t
+		        AND z.inbox_id = g.box
+		    JOIN d.message m ON m.message_id = z.message_id
+		        AND m.tenant_id = z.tenant_id AND m.version = z.version
+		    WHERE g.no NOT IN ('again', 'store_unavailable',
+		        'unknown_api_key', 'key_scope', 'missing_permission',
+		        'inbox_read_only', 'domain_not_verified');
+		FOR i IN SELECT y.o FROM unnest(same) y LOOP
+			dec[i].no := (SELECT CASE WHEN y.digest = dec[i].digest
+			    AND y.key_id = dec[i].k THEN 'replay.same'
+			    ELSE 'state_conflict' END FROM unnest(same) y WHERE y.o = i);
+		END LOOP;
+	END IF;
+	RETURN QUERY SELECT g.o, CASE coalesce(g.no, '')
+	        WHEN '' THEN 202 WHEN 'replay.old' THEN 200
+	        WHEN 'replay.held' THEN 200 WHEN 'replay.same' THEN 200
+	        WHEN 'unknown_api_key' THEN 401 WHEN 'key_scope' THEN 403
+	        WHEN 'missing_permission' THEN 403 WHEN 'inbox_read_only' THEN 403
+	        WHEN 'domain_not_verified' THEN 403
 	        WHEN 'message_rejected' THEN 403 WHEN 'state_conflict' THEN 409
 	        WHEN 'idempotency_conflict' THEN 409 WHEN 'digest_mismatch' THEN 412
 	        WHEN 'payload_too_large' THEN 413 WHEN 'rate_limited' THEN 429
 	        WHEN 'held_limit' THEN 429 WHEN 'store_unavailable' THEN 503
-	        WHEN 'limiter_unavailable' THEN 503 ELSE 422 END END,
-	    CASE WHEN mi.message_id IS NULL AND w.no IS NULL
-	        THEN 'state_conflict'
-	        WHEN w.no NOT LIKE 'replay.%' THEN w.no END,
-	    CASE WHEN w.no IN ('replay.old', 'replay.held') THEN w.old_id
-	        ELSE w.mid END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_thread
-	        WHEN 'replay.held' THEN w.old_thread
-	        WHEN 'replay.same' THEN w.same_thread ELSE g.thread_id END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_state
-	        WHEN 'replay.held' THEN w.old_state
-	        WHEN 'replay.same' THEN w.same_state
-	        ELSE CASE WHEN mi.message_id IS NULL THEN NULL
-	        WHEN g.rel IS NULL THEN 1 ELSE 2 END END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_version
-	        WHEN 'replay.held' THEN w.old_version
-	        WHEN 'replay.same' THEN w.same_version ELSE 1 END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_round
-	        WHEN 'replay.held' THEN w.old_round
-	        WHEN 'replay.same' THEN w.same_round ELSE 1 END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_digest
-	        WHEN 'replay.held' THEN w.old_digest ELSE w.digest END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_reasons
-	        WHEN 'replay.held' THEN w.old_reasons
-	        WHEN 'replay.same' THEN w.same_reasons ELSE g.reasons END,
-	    CASE w.no WHEN 'replay.old' THEN w.old_hold
-	        WHEN 'replay.held' THEN w.old_hold
-	        WHEN 'replay.same' THEN w.same_hold ELSE g.hold_until END,
-	    CASE w.no WHEN 'rate_limited' THEN greatest(1, extract(epoch
-	        FROM w.more_at - now_at)::int) WHEN 'held_limit' THEN 60
-	        WHEN 'limiter_unavailable' THEN 5 END,
-	    coalesce(w.no LIKE 'replay.%', false),
-	    coalesce(w.no = 'replay.held', false), w.t, w.box,
-	    CASE WHEN mi.message_id IS NOT NULL THEN g.rel END
-	    )::d.submit_result ORDER BY w.o) INTO res
-	    FROM w LEFT JOIN g ON g.o = w.o
-	    LEFT JOIN mi ON mi.message_id = g.mid AND mi.tenant_id = g.t;
+	        WHEN 'limiter_unavailable' THEN 503 ELSE 422 END,
+	    CASE WHEN y.o IS NULL THEN g.no END,
+	    coalesce(y.message_id, g.mid),
+	    CASE WHEN y.o IS NOT NULL THEN y.thread_id WHEN g.no IS NULL
+	        THEN coalesce(g.thread, threads[g.o], g.mid) END,
+	    CASE WHEN y.o IS NOT NULL THEN y.state WHEN g.no IS NULL
+	        THEN CASE WHEN g.rel IS NULL THEN 1 ELSE 2 END::smallint END,
+	    CASE WHEN y.o IS NOT NULL THEN y.version WHEN g.no IS NULL
+	        THEN 1::smallint END,
+	    CASE WHEN y.o IS NOT NULL THEN y.round WHEN g.no IS NULL
+	        THEN 1::smallint END,
+	    CASE WHEN y.o IS NOT NULL THEN y.digest WHEN g.no IS NULL
+	        THEN g.digest END,
+	    CASE WHEN y.o IS NOT NULL THEN y.reasons WHEN g.no IS NULL
+	        THEN g.reasons END,
+	    CASE WHEN y.state = 1 THEN y.hold_until WHEN g.no IS NULL
+	        AND g.rel IS NULL THEN g.hold_until END,
+	    CASE WHEN y.o IS NULL THEN g.wait END, y.o IS NOT NULL,
+	    coalesce(g.no = 'replay.held', false)
+	    FROM unnest(dec) g
+	    LEFT JOIN (SELECT y.* FROM unnest(same) y UNION ALL
+	        SELECT y.* FROM unnest(old) y) y ON y.o = g.o
+	        AND g.no = ANY (CASE WHEN y.at IS NULL THEN '{replay.same}'
+	        ELSE '{replay.old,replay.held}' END::text[])
+	    WHERE g.no IS DISTINCT FROM 'again' ORDER BY g.o;
 
-	-- 4. Mail that mode or rule lets go: the referee decides; else it waits.
-	FOREACH one IN ARRAY coalesce(res, '{}') LOOP
-		CONTINUE WHEN one.release IS NULL;
-		i := one.ord;
-		IF NOT d.policy_release(one.tenant_id, one.inbox_id, one.message_id,
-		    one.release, relay_box[i], tag[i], expiry[i], one.hold_until)
-		    THEN
-			INSERT INTO d.state (message_id, tenant_id, inbox_id, version,
-			    state, risk, hold_until) VALUES (one.message_id,
-			    one.tenant_id, one.inbox_id, 1, 1, risk[i],
-			    one.hold_until);
-			UPDATE d.quota q SET held = q.held + 1,
-			    held_bytes = q.held_bytes + submit_batch_1.size[i]
-			    WHERE q.tenant_id = one.tenant_id
-			    AND q.inbox_id = one.inbox_id;
-			one.state := 1;
-			one.reasons := 'mode';
-			one.release := NULL;
-		END IF;
-		RETURN QUERY SELECT one.ord, one.status, one.code, one.message_id,
-		    one.thread_id, one.state, one.version, one.round, one.digest,
-		    one.reasons, CASE WHEN one.state = 1 THEN one.hold_until END,
-		    one.wait, one.replay, one.already_held;
-		again := again || one.ord;
-	END LOOP;
-	RETURN QUERY SELECT x.ord, x.status, x.code, x.message_id,
-	    CASE WHEN x.status < 300 THEN x.thread_id END, x.state,
-	    CASE WHEN x.status < 300 THEN x.version END,
-	    CASE WHEN x.status < 300 THEN x.round END,
-	    CASE WHEN x.status < 300 THEN x.digest END, x.reasons,
-	    CASE WHEN x.state = 1 THEN x.hold_until END, x.wait, x.replay,
-	    x.already_held
-	    FROM unnest(res) x WHERE x.ord <> ALL (coalesce(again, '{}'));
-
-	-- 5. Repeats inside this call meet what the first of them left.
-	FOR i IN SELECT u.o FROM unnest(first) WITH ORDINALITY u(f, o)
-	    WHERE NOT u.f ORDER BY u.o LOOP
+	-- 8. Repeats inside this call meet what the first of them left.
+	FOREACH i IN ARRAY coalesce(again, '{}') LOOP
 		RETURN QUERY SELECT i, x.status, x.code, x.message_id, x.thread_id,
 		    x.state, x.version, x.round, x.digest, x.reasons, x.hold_until,
 		    x.wait, x.replay, x.already_held
