@@ -571,9 +571,14 @@ CREATE TABLE d.audit (
 	at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	zone name NOT NULL DEFAULT current_user,
 	tenant_id bigint NOT NULL,
-	actor text NOT NULL CHECK (actor ~
-	    '^(agent:[0-9]+[.][0-9]+|op:[0-9]+(@ctl:[0-9]+)?|policy|worker:.{1,64}|ctl:[0-9]+|gateway)$'),
-	event text NOT NULL CHECK (event ~ '^[a-z][a-z_.]{1,63}$'),
+	actor text NOT NULL CHECK (CASE split_part(actor, ':', 1)
+	    WHEN 'agent' THEN actor ~ '^agent:[0-9]+[.][0-9]+$'
+	    WHEN 'op' THEN actor ~ '^op:[0-9]+(@ctl:[0-9]+)?$'
+	    WHEN 'ctl' THEN actor ~ '^ctl:[0-9]+$'
+	    WHEN 'worker' THEN length(actor) BETWEEN 8 AND 71
+	    ELSE actor IN ('policy', 'gateway') END),
+	event text NOT NULL CHECK (event ~ '^[a-z][a-z_.]+$'
+	    AND length(event) <= 64),
 	message_id uuid,
 	detail text NOT NULL DEFAULT '{}' CHECK (octet_length(detail) <= 8192),
 	PRIMARY KEY (gen, xid, n, at)) PARTITION BY RANGE (at);

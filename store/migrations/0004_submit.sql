@@ -8,7 +8,7 @@ GRANT CREATE ON SCHEMA d, api TO p_submit, p_policy;
 -- connection handle (24 bytes) made by the same login. Runs as its caller.
 CREATE FUNCTION d.agent(t bigint, k bigint, a bytea, OUT status int,
 	OUT code text, OUT inbox_id bigint, OUT scope "char", OUT kind "char",
-	OUT lineage bigint) LANGUAGE plpgsql AS $$
+	OUT lineage bigint, OUT last_used timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	c record;
@@ -57,6 +57,7 @@ BEGIN
 	scope := c.scope;
 	kind := c.kind;
 	lineage := c.lineage;
+	last_used := c.last_used;
 	IF h < clock_timestamp() + interval '5 minutes' THEN
 		UPDATE d.handle w SET expires_at = clock_timestamp()
 		    + interval '10 minutes' WHERE w.tenant_id = agent.t
@@ -152,7 +153,10 @@ CREATE FUNCTION api.auth_1(t bigint, k bigint, a bytea, handle bytea)
 	held int, reset_at timestamptz, reset_by text,
 	key_expires timestamptz) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.tenants = '' SET postern.actor = '' AS $$
+	SET postern.tenants = '' SET postern.actor = ''
+	SET plan_cache_mode = force_generic_plan SET jit = off
+	SET enable_seqscan = off SET enable_hashjoin = off
+	SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
 	c record;
@@ -172,16 +176,16 @@ BEGIN
 	-- A lost handle only means signing in again: no need to wait for a disk.
 	PERFORM set_config('synchronous_commit', 'off', true);
 	IF octet_length(auth_1.handle) = 24 AND octet_length(a) = 32 THEN
-		DELETE FROM d.handle h WHERE h.tenant_id = t AND h.key_id = k
-		    AND h.expires_at < clock_timestamp();
 		INSERT INTO d.handle AS h (tenant_id, key_id, handle_sha256, login,
 		    expires_at) VALUES (t, k, sha256(auth_1.handle), session_user,
 		    clock_timestamp() + interval '10 minutes')
 		    ON CONFLICT DO NOTHING;
 	END IF;
-	UPDATE d.credential r SET last_used = clock_timestamp()
-	    WHERE r.tenant_id = t AND r.key_id = k AND (r.last_used IS NULL
-	    OR r.last_used < clock_timestamp() - interval '1 hour');
+	IF c.last_used IS NULL
+	    OR c.last_used < clock_timestamp() - interval '1 hour' THEN
+		UPDATE d.credential r SET last_used = clock_timestamp()
+		    WHERE r.tenant_id = t AND r.key_id = k;
+	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.inbox_id, x.address, x.mode,
 	    x.mode_epoch, c.scope::text, c.kind::text, x.smtp_wide,
 	    x.display_name, c.kind = 't', u.releases OR EXISTS (SELECT 1
@@ -262,7 +266,9 @@ CREATE TYPE d.submit_old AS (o int, message_id uuid, request bytea,
 -- Rows that repeat an id or an idempotency key of this very call run after
 -- the others, alone. What few batches need (replays, lists, threads, chunked
 -- bodies) is looked up by statements of its own: one that joins all weekly
--- partitions costs more to start than a whole small batch.
+-- partitions costs more to start than a whole small batch. Plans are made
+-- once, without knowing the rows: they look up by key and never read a whole
+-- table, be it empty now or of a million inboxes later.
 CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	mid uuid[], rcpts text[], kinds text[], params text[], size bigint[],
 	body_tag bytea[], send_at bigint[], not_after bigint[], dig bytea[],
@@ -280,7 +286,8 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	replay boolean, already_held boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' SET plan_cache_mode = force_generic_plan
-	SET jit = off SET enable_seqscan = off AS $$
+	SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
+	SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
 	box bigint[];
@@ -313,44 +320,45 @@ BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 
 	-- 1. Whose key is it? NULL inbox: nobody's.
-	SELECT array_agg(c.inbox_id ORDER BY u.o), array_agg(c.scope ORDER BY u.o),
-	    array_agg(c.kind ORDER BY u.o), array_agg(c.lineage ORDER BY u.o),
-	    array_agg(CASE WHEN c.alive AND c.proven THEN 200
-	        WHEN c.alive AND octet_length(u.a) = 24 THEN 503
-	        ELSE 401 END ORDER BY u.o),
-	    array_agg(DISTINCT u.t::text || '.' || c.inbox_id::text)
-	        FILTER (WHERE c.alive AND c.proven)
+	SELECT array_agg(c.inbox_id), array_agg(c.scope), array_agg(c.kind),
+	    array_agg(c.lineage), array_agg(c.status), array_agg(DISTINCT c.name)
+	        FILTER (WHERE c.status = 200)
 	    INTO box, sc, kd, ln, st, boxes
-	    FROM unnest(submit_batch_1.t, submit_batch_1.k, submit_batch_1.a)
-	        WITH ORDINALITY u(t, k, a, o)
-	    LEFT JOIN LATERAL (SELECT r.inbox_id, r.scope, r.lineage,
+	    FROM (SELECT o, r.inbox_id, r.scope, r.lineage,
 	        CASE WHEN r.kind = 's' AND r.opened_by IS NOT NULL THEN 'o'::"char"
 	            ELSE r.kind END AS kind,
-	        r.revoked_at IS NULL AND (r.expires_at IS NULL
-	        OR r.expires_at > now_at) AND (r.parent_key IS NULL
-	        OR EXISTS (SELECT 1 FROM d.credential p
-	            WHERE p.tenant_id = r.tenant_id AND p.key_id = r.parent_key
-	            AND p.revoked_at IS NULL AND (p.expires_at IS NULL
-	            OR p.expires_at > now_at))) AS alive,
-	        CASE octet_length(u.a) WHEN 32 THEN r.auth_sha256 = sha256(u.a)
-	        WHEN 24 THEN EXISTS (SELECT 1 FROM d.handle h
-	            WHERE h.tenant_id = u.t AND h.key_id = u.k
-	            AND h.handle_sha256 = sha256(u.a) AND h.login = session_user
-	            AND h.expires_at > now_at) ELSE false END AS proven
-	        FROM d.credential r WHERE r.tenant_id = u.t AND r.key_id = u.k
-	        OFFSET 0) c ON true;
+	        r.tenant_id::text || '.' || r.inbox_id::text AS name,
+	        CASE WHEN r.revoked_at IS NOT NULL OR r.expires_at <= now_at
+	            OR r.parent_key IS NOT NULL AND NOT EXISTS (SELECT 1
+	            FROM d.credential p WHERE p.tenant_id = r.tenant_id
+	            AND p.key_id = r.parent_key AND p.revoked_at IS NULL
+	            AND (p.expires_at IS NULL OR p.expires_at > now_at)) THEN 401
+	        WHEN octet_length(submit_batch_1.a[o]) = 24 THEN
+	            CASE WHEN EXISTS (SELECT 1 FROM d.handle h
+	            WHERE h.tenant_id = r.tenant_id AND h.key_id = r.key_id
+	            AND h.handle_sha256 = sha256(submit_batch_1.a[o])
+	            AND h.login = session_user AND h.expires_at > now_at)
+	            THEN 200 ELSE 503 END
+	        WHEN octet_length(submit_batch_1.a[o]) = 32
+	            AND r.auth_sha256 = sha256(submit_batch_1.a[o]) THEN 200
+	        ELSE 401 END AS status
+	        FROM generate_series(1, cardinality(submit_batch_1.t)) o
+	        LEFT JOIN d.credential r ON r.tenant_id = submit_batch_1.t[o]
+	            AND r.key_id = submit_batch_1.k[o] ORDER BY o) c;
 	IF st IS NULL THEN
 		RETURN;
 	END IF;
 	PERFORM set_config('postern.boxes', coalesce(boxes::text, ''), true);
 
 	-- 2. The mode holds still, then the counters, both in one order.
-	PERFORM 1 FROM d.inbox x WHERE (x.tenant_id, x.inbox_id) IN (SELECT u.t,
-	    u.i FROM unnest(submit_batch_1.t, box, st) u(t, i, s)
-	    WHERE u.s = 200) ORDER BY x.tenant_id, x.inbox_id FOR SHARE;
-	PERFORM 1 FROM d.quota q WHERE (q.tenant_id, q.inbox_id) IN (SELECT u.t,
-	    u.i FROM unnest(submit_batch_1.t, box, st) u(t, i, s)
-	    WHERE u.s = 200) ORDER BY q.tenant_id, q.inbox_id FOR UPDATE;
+	PERFORM 1 FROM d.inbox x WHERE (x.tenant_id, x.inbox_id) IN (
+	    SELECT submit_batch_1.t[o], box[o]
+	    FROM generate_series(1, cardinality(st)) o WHERE st[o] = 200)
+	    ORDER BY x.tenant_id, x.inbox_id FOR SHARE;
+	PERFORM 1 FROM d.quota q WHERE (q.tenant_id, q.inbox_id) IN (
+	    SELECT submit_batch_1.t[o], box[o]
+	    FROM generate_series(1, cardinality(st)) o WHERE st[o] = 200)
+	    ORDER BY q.tenant_id, q.inbox_id FOR UPDATE;
 
 	-- 3. What only some batches need. A column compared with an expression
 	-- that row security distrusts (coalesce) uses no index: hence `keys`.
@@ -371,8 +379,9 @@ BEGIN
 	END IF;
 	SELECT array_agg(ROW(u.o, y.message_id, y.request_sha256, y.created_at,
 	    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::d.submit_old)
-	    INTO old FROM unnest(submit_batch_1.t, box, ln, keys)
-	        WITH ORDINALITY u(t, box, l, key, o)
+	    INTO old FROM (SELECT o, submit_batch_1.t[o] AS t, box[o] AS box,
+	        ln[o] AS l, keys[o] AS key FROM generate_series(1,
+	        cardinality(st)) o OFFSET 0) u
 	    CROSS JOIN LATERAL (SELECT z.message_id, z.request_sha256,
 	        z.created_at FROM d.idem z WHERE z.tenant_id = u.t
 	        AND z.inbox_id = u.box AND z.lineage = u.l
@@ -492,7 +501,7 @@ BEGIN
 		        AND r.tag_mode = x.mode AND r.tag_mode_epoch = x.mode_epoch
 		        THEN CASE WHEN s.releases THEN 'm'::"char"
 		        WHEN r.findings_set >= 1 THEN 'r'::"char" END END AS rel
-		FROM (SELECT u.o::int AS o, u.t, u.k, u.box, u.scope, u.kind,
+		FROM (SELECT u.o, u.t, u.k, u.box, u.scope, u.kind,
 		    u.lineage, u.st, u.mid, u.rcpts,
 		    string_to_array(u.rcpts, E'\n') AS rcpt, u.kinds, u.params,
 		    u.size, u.body_tag, u.send_at, u.not_after, u.digest,
@@ -529,33 +538,46 @@ BEGIN
 		        OR octet_length(u.in_reply_to) > 998
 		        OR octet_length(u.tenant_box) > 512
 		        OR octet_length(u.inbox_box) > 512, false) AS malformed
-		    FROM unnest(submit_batch_1.t, submit_batch_1.k, box, sc, kd, ln,
-		    st, submit_batch_1.mid, submit_batch_1.rcpts,
-		    submit_batch_1.kinds, submit_batch_1.params,
-		    submit_batch_1.size, submit_batch_1.body_tag,
-		    submit_batch_1.send_at, submit_batch_1.not_after,
-		    submit_batch_1.dig, submit_batch_1.door,
-		    submit_batch_1.subject, submit_batch_1.header_from,
-		    submit_batch_1.rfc_id, submit_batch_1.in_reply_to,
-		    submit_batch_1.refs, submit_batch_1.thread,
-		    submit_batch_1.labels, submit_batch_1.context,
-		    submit_batch_1.risk, submit_batch_1.findings_set,
-		    submit_batch_1.finding_max, submit_batch_1.attachments,
-		    submit_batch_1.tenant_epoch, submit_batch_1.tenant_box,
-		    submit_batch_1.inbox_epoch, submit_batch_1.inbox_box,
-		    submit_batch_1.chunks, submit_batch_1.body,
-		    submit_batch_1.idem, submit_batch_1.request,
-		    submit_batch_1.duplicate, submit_batch_1.revises,
-		    submit_batch_1.limiter, submit_batch_1.relay_box,
-		    submit_batch_1.tag, submit_batch_1.expiry,
-		    submit_batch_1.tag_mode, submit_batch_1.tag_mode_epoch)
-		    WITH ORDINALITY u(t, k, box, scope, kind, lineage, st, mid, rcpts,
-		    kinds, params, size, body_tag, send_at, not_after, digest, door,
-		    subject, header_from, rfc_id, in_reply_to, refs, thread, labels,
-		    context, risk, findings_set, finding_max, attachments,
-		    tenant_epoch, tenant_box, inbox_epoch, inbox_box, chunks, body,
-		    idem, request, duplicate, revises, limiter, relay_box, tag,
-		    expiry, tag_mode, tag_mode_epoch, o) OFFSET 0) r
+		    FROM (SELECT o, submit_batch_1.t[o] AS t, submit_batch_1.k[o] AS k,
+		        box[o] AS box, sc[o] AS scope, kd[o] AS kind, ln[o] AS lineage,
+		        st[o] AS st, submit_batch_1.mid[o] AS mid,
+		        submit_batch_1.rcpts[o] AS rcpts,
+		        submit_batch_1.kinds[o] AS kinds,
+		        submit_batch_1.params[o] AS params,
+		        submit_batch_1.size[o] AS size,
+		        submit_batch_1.body_tag[o] AS body_tag,
+		        submit_batch_1.send_at[o] AS send_at,
+		        submit_batch_1.not_after[o] AS not_after,
+		        submit_batch_1.dig[o] AS digest,
+		        submit_batch_1.door[o] AS door,
+		        submit_batch_1.subject[o] AS subject,
+		        submit_batch_1.header_from[o] AS header_from,
+		        submit_batch_1.rfc_id[o] AS rfc_id,
+		        submit_batch_1.in_reply_to[o] AS in_reply_to,
+		        submit_batch_1.refs[o] AS refs,
+		        submit_batch_1.thread[o] AS thread,
+		        submit_batch_1.labels[o] AS labels,
+		        submit_batch_1.context[o] AS context,
+		        submit_batch_1.risk[o] AS risk,
+		        submit_batch_1.findings_set[o] AS findings_set,
+		        submit_batch_1.finding_max[o] AS finding_max,
+		        submit_batch_1.attachments[o] AS attachments,
+		        submit_batch_1.tenant_epoch[o] AS tenant_epoch,
+		        submit_batch_1.tenant_box[o] AS tenant_box,
+		        submit_batch_1.inbox_epoch[o] AS inbox_epoch,
+		        submit_batch_1.inbox_box[o] AS inbox_box,
+		        submit_batch_1.chunks[o] AS chunks,
+		        submit_batch_1.body[o] AS body, submit_batch_1.idem[o] AS idem,
+		        submit_batch_1.request[o] AS request,
+		        submit_batch_1.duplicate[o] AS duplicate,
+		        submit_batch_1.revises[o] AS revises,
+		        submit_batch_1.limiter[o] AS limiter,
+		        submit_batch_1.relay_box[o] AS relay_box,
+		        submit_batch_1.tag[o] AS tag,
+		        submit_batch_1.expiry[o] AS expiry,
+		        submit_batch_1.tag_mode[o] AS tag_mode,
+		        submit_batch_1.tag_mode_epoch[o] AS tag_mode_epoch
+		        FROM generate_series(1, cardinality(st)) o OFFSET 0) u OFFSET 0) r
 		LEFT JOIN d.inbox x ON x.tenant_id = r.t AND x.inbox_id = r.box
 		    AND r.st = 200
 		LEFT JOIN d.tenant n ON n.tenant_id = x.tenant_id
@@ -567,9 +589,8 @@ BEGIN
 		LEFT JOIN unnest(old) e ON e.o = r.o OFFSET 0) v
 		WINDOW ok AS (PARTITION BY v.t, v.box, v.why IS NULL
 		    ORDER BY v.o ROWS UNBOUNDED PRECEDING)) w;
-	IF EXISTS (SELECT 1 FROM unnest(submit_batch_1.in_reply_to,
-	    submit_batch_1.refs) u(i, r) WHERE u.i IS NOT NULL
-	    OR u.r IS NOT NULL) THEN
+	IF array_remove(submit_batch_1.in_reply_to, NULL) <> '{}'
+	    OR array_remove(submit_batch_1.refs, NULL) <> '{}' THEN
 		SELECT array_agg((SELECT m.thread_id
 		    FROM unnest(string_to_array(g.refs, E'\n') || g.in_reply_to)
 		        WITH ORDINALITY z(ref, o)

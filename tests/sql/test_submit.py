@@ -6,7 +6,8 @@ import time
 import psycopg2
 import pytest
 
-from pgcluster import call, call1, sha256, submit, submit_batch, uuid7
+from pgcluster import (SUBMIT, call, call1, sha256, submit, submit_batch,
+                       uuid7)
 from test_gate import one, state, tag
 
 
@@ -363,6 +364,18 @@ def test_sorted_batches_do_not_deadlock(db, w):
     for t in threads:
         t.join()
     assert errors == []
+
+
+def test_rows_come_back_in_their_order(w, x):
+    good = dict(tag(), tag_mode=3, tag_mode_epoch=w.mode(x, 3))
+    rows = [x.message(**(good if i % 2 else {})) for i in range(8)]
+    rows[3] = x.message(["no at"])
+    with w.gw.cursor() as cur:
+        cur.execute("SELECT ord, message_id::text FROM api.submit_batch_1(%s)"
+                    % ", ".join("%%(%s)s::%s[]" % t for t in SUBMIT.items()),
+                    {n: [m[n] for m in rows] for n in SUBMIT})
+        assert cur.fetchall() == [(i + 1, str(m["mid"]))
+                                  for i, m in enumerate(rows)]
 
 
 def test_monitored_mail_of_a_batch(w, x, su):

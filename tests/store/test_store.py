@@ -43,6 +43,7 @@ class Run:
             d.as_user([drive, d.conf, path, str(count), str(size),
                        str(concurrency)]), stdout=subprocess.PIPE, text=True)
         self.stored, self.refused, self.summary = [], [], None
+        self.state = {}  # as answered
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -53,6 +54,7 @@ class Run:
             with self.changed:
                 if word[0] == "stored":
                     self.stored.append(uuid_of(word[1]))
+                    self.state[uuid_of(word[1])] = int(word[2])
                 elif word[0] == "refused":
                     self.refused.append(word[1])
                 else:
@@ -109,6 +111,17 @@ def test_many_inboxes_each_message_once(d):
     run = Run(d, keys, 2000, 4096, 64)
     assert run.end()["stored"] == 2000
     assert len(complete(d, run)) == 2000
+
+
+def test_held_and_released_rows_of_one_batch_keep_their_answers(d):
+    boxes = inboxes(d, 4)
+    for box in boxes[:2]:
+        d.set_mode(box, 4)
+    run = Run(d, [b.smtp_key for b in boxes], 400, 1024, 32)
+    assert run.end()["stored"] == 400
+    rows = d.sql("SELECT message_id::text AS id, state FROM d.state")
+    assert {r["id"]: r["state"] for r in rows} == run.state
+    assert sorted(set(run.state.values())) == [1, 2]
 
 
 def test_large_bodies_are_streamed_in_bounded_memory(d):
