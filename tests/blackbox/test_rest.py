@@ -709,8 +709,14 @@ def body_of(op):
 
 def test_isolation_matrix(gate):
     """Every route, every inbox's key, every other inbox's name and ids."""
-    ids = {b.address: stored(Client(gate, b.key).send(
-        subject="secret of " + b.address))["message_id"] for b in gate.boxes}
+    ids = {}
+    for b in gate.boxes:
+        agent = Client(gate, b.key)
+        message = stored(agent.send(
+            subject="secret of " + b.address,
+            attachments=[{"filename": "a", "content": "YQ=="}]))["message_id"]
+        [a] = agent.get("/v1/messages/" + message)[2]["attachments"]
+        ids[b.address] = message, a["attachment_id"]
     before = gate.sql("SELECT * FROM d.state ORDER BY message_id")
     modes = gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1")
     tried = 0
@@ -719,7 +725,7 @@ def test_isolation_matrix(gate):
             for other in gate.boxes:
                 if other is not me:
                     tried += attack(Client(gate, key), me, other,
-                                    ids[other.address])
+                                    *ids[other.address])
     assert tried > 300
     assert gate.sql("SELECT * FROM d.state ORDER BY message_id") == before
     assert gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1") == modes
@@ -728,7 +734,7 @@ def test_isolation_matrix(gate):
             assert Client(gate, key).get("/v1/auth/me")[0] == 200
 
 
-def attack(agent, me, other, message):
+def attack(agent, me, other, message, attachment):
     """All routes that name an inbox, a message or a key of `other`."""
     tried = 0
     for method, path, op in operations():
@@ -742,6 +748,7 @@ def attack(agent, me, other, message):
         for inbox in inboxes:
             target = path.replace("{inbox_id}", inbox or "") \
                 .replace("{message_id}", message) \
+                .replace("{attachment_id}", attachment) \
                 .replace("{key_id}", str(other.full_key_id))
             got = agent.call(method, target, body_of(op))
             # 403 only for a send key where no send key may go at all
