@@ -8,6 +8,7 @@ import email.policy
 import http.client
 import json
 import os
+import random
 import re
 import ssl
 
@@ -29,8 +30,13 @@ class Client:
     def call(self, method, path, body=None, headers=None, key=None,
              timeout=30):
         """(status, headers, document or bytes)"""
+        # an address of its own: keys that fail make no other test wait
+        source = "127.%d.%d.%d" % (random.randint(10, 254),
+                                   random.randint(0, 255),
+                                   random.randint(1, 254))
         c = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, context=self.context, timeout=timeout)
+            "127.0.0.1", self.port, context=self.context, timeout=timeout,
+            source_address=(source, 0))
         h = {"Host": "127.0.0.1"}
         if key or self.key:
             h["Authorization"] = "Bearer " + (key or self.key)
@@ -251,7 +257,7 @@ def test_send_is_held_and_readable(gate, bot):
     assert mail["Subject"] == "Grüße ✓"
     assert mail["X-Run"] == "7"
     assert "bot@acme.example" in mail["From"]
-    assert mail["Received"].startswith("by ") and "127.0.0.1" not in \
+    assert mail["Received"].startswith("by ") and "127." not in \
         mail["Received"]
     assert plain_text(raw) == "Zeile\nzwei ✓"
     [part] = mail.iter_attachments()
