@@ -29,6 +29,8 @@ void handle_download(struct http_request *req);
 void handle_file(struct http_request *req);
 void handle_decide_post(struct http_request *req);
 void handle_undo_post(struct http_request *req);
+void handle_cancel_post(struct http_request *req);
+void handle_settle_post(struct http_request *req);
 void handle_notice(struct http_request *req);
 
 #endif

@@ -116,7 +116,7 @@ ask_chunks(struct message_open *o)
 	arena_free(&o->batch);
 	memset(&o->chunks, 0, sizeof(o->chunks));
 	review_body(&o->page->who->op, &o->message, o->version, o->next, BATCH,
-	    &o->batch, &o->chunks, on_chunks, o);
+	    o->why, &o->batch, &o->chunks, on_chunks, o);
 }
 
 static void
@@ -145,11 +145,12 @@ on_keys(void *arg)
 
 void
 message_open_start(struct message_open *o, struct page *page,
-    const struct uuid *message, int version, page_fn *then)
+    const struct uuid *message, int version, const char *why, page_fn *then)
 {
 	o->page = page;
 	o->message = *message;
 	o->version = version;
+	o->why = why;
 	o->then = then;
 	if (page->admin->opening >= OPEN_AT_ONCE) {
 		finish(o,
@@ -159,8 +160,8 @@ message_open_start(struct message_open *o, struct page *page,
 	}
 	page->admin->opening++;
 	o->counted = true;
-	review_keys(
-	    &page->who->op, message, version, &page->mem, &o->keys, on_keys, o);
+	review_keys(&page->who->op, message, version, why, &page->mem, &o->keys,
+	    on_keys, o);
 }
 
 void

@@ -21,6 +21,7 @@ struct message_open {
 	struct page *page;
 	struct uuid message;
 	int version;
+	const char *why; /* reason to open decided mail, or NULL */
 	struct review_keys keys;
 	struct review_chunks chunks;
 	struct arena batch;
@@ -37,7 +38,7 @@ struct message_open {
 
 /* Runs `then` when the bytes are there or `problem` says why not. */
 void message_open_start(struct message_open *o, struct page *page,
-    const struct uuid *message, int version, page_fn *then);
+    const struct uuid *message, int version, const char *why, page_fn *then);
 /* Wipes. */
 void message_open_clear(struct message_open *o);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin/words.h"
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
@@ -25,6 +26,8 @@ static const struct {
 	{ "late", "Too late to undo: the relay has it already.", true },
 	{ "paused", "Paused. Nothing leaves.", false },
 	{ "resumed", "Running again.", false },
+	{ "canceled", "Canceled. It does not leave any more.", false },
+	{ "settled", "Settled, and written down with your name.", false },
 	{ "all", "Rejected all of them.", false },
 	{ "some", "Rejected many of them; more are left.", false },
 };
@@ -99,23 +102,45 @@ page_ask_shell(struct page *page)
 
 	review_count(
 	    &page->who->op, &held, &page->held, page_arrived, page_wait(page));
-	review_tenants(&page->who->op, &page->mem, &page->tenants, page_arrived,
+	review_pauses(&page->who->op, &page->mem, &page->pauses, page_arrived,
 	    page_wait(page));
 }
 
+static bool
+concerns(const struct page *page, const struct review_pause *p)
+{
+	if (page->tenant != NULL && p->tenant_slug[0] != '\0' &&
+	    strcmp(p->tenant_slug, page->tenant) != 0)
+		return false;
+	return page->inbox == NULL || p->address[0] == '\0' ||
+	       strcmp(p->address, page->inbox) == 0;
+}
+
+/* One line for everything, one a tenant, one for all inboxes together. */
 static void
 fill_pauses(struct page *page)
 {
 	struct view_pause *pauses =
-	    arena_array(&page->mem, page->tenants.n + 1, sizeof(*pauses));
+	    arena_array(&page->mem, page->pauses.n + 1, sizeof(*pauses));
+	struct view_pause *inboxes = NULL;
 	size_t i, n = 0;
 
-	if (page->who->session.global_paused)
-		pauses[n++] = (struct view_pause){ "global", NULL };
-	for (i = 0; i < page->tenants.n; i++)
-		if (page->tenants.row[i].paused)
-			pauses[n++] = (struct view_pause){ "tenant",
-				page->tenants.row[i].slug };
+	for (i = 0; i < page->pauses.n; i++) {
+		const struct review_pause *p = &page->pauses.row[i];
+
+		if (!concerns(page, p))
+			continue;
+		if (p->address[0] == '\0') {
+			pauses[n++] =
+			    (struct view_pause){ p->level, p->tenant_slug, 0 };
+		} else if (inboxes != NULL) {
+			inboxes->more++;
+		} else {
+			inboxes = &pauses[n++];
+			*inboxes =
+			    (struct view_pause){ p->level, p->address, 0 };
+		}
+	}
 	page->shell.pauses = pauses;
 	page->shell.pause_count = n;
 }
@@ -217,6 +242,19 @@ page_problem(
 }
 
 void
+page_bad(struct http_request *req, const char *what)
+{
+	struct view_problem problem = { .heading = "Not understood",
+		.name = "validation_error" };
+	struct buf text = { 0 };
+
+	buf_printf(&text, "%s is not valid, so nothing was done.", what);
+	problem.text = buf_cstr(&text);
+	page_problem_send(req, 400, &problem);
+	buf_free(&text);
+}
+
+void
 page_refuse(struct page *page, const struct review_answer *is)
 {
 	switch (is->status) {
@@ -228,6 +266,8 @@ page_refuse(struct page *page, const struct review_answer *is)
 		page_problem(page->req, 403, "Not allowed",
 		    strcmp(is->text, "step_up_required") == 0
 			? "This needs your password again."
+		    : strcmp(is->text, "reason_required") == 0
+			? "The message is decided: open it with a reason."
 			: "Your role does not allow this, so nothing was "
 			  "done.");
 		return;
@@ -268,7 +308,39 @@ page_message_id(struct page *page, struct uuid *message)
 
 	if (id != NULL && uuid_from_id(message, "msg_", str_of(id)))
 		return true;
-	page_problem(page->req, 404, "Not found",
-	    "There is nothing at this address that you may see.");
+	page_bad(page->req, "The id of a message");
 	return false;
+}
+
+/* "agent:1.7" and the like as a person would say it. */
+const char *
+page_actor(const struct review_event *e)
+{
+	/* what is no operator's name is a kind and a number */
+	if (e->who[0] != '\0' && strchr(e->who, ':') == NULL)
+		return e->who;
+	if (strncmp(e->actor, "agent", 5) == 0)
+		return "the agent";
+	if (strncmp(e->actor, "worker", 6) == 0)
+		return "the relay";
+	return e->actor;
+}
+
+void
+page_winner(struct buf *out, const struct review_events *events, int64_t now_us)
+{
+	const struct review_event *e;
+	int64_t ago;
+
+	if (events->n == 0)
+		return;
+	e = &events->row[events->n - 1];
+	ago = (now_us - e->at_us) / 1000000;
+	buf_printf(out, "%s by %s", words_event(e->type), page_actor(e));
+	if (ago < 1)
+		buf_puts(out, " just now. ");
+	else if (ago < 120)
+		buf_printf(out, " %lld s ago. ", (long long)ago);
+	else
+		buf_printf(out, " %lld min ago. ", (long long)(ago / 60));
 }

@@ -32,7 +32,8 @@ struct page {
 	struct view_shell shell;
 	struct view_undo undo;
 	struct review_count held;
-	struct review_tenants tenants;
+	struct review_pauses pauses;
+	const char *tenant, *inbox; /* set: only pauses of this one are shown */
 	void *mine; /* the handler's, in the arena */
 	void (*clear)(void *mine); /* wipes it, may be NULL */
 };
@@ -64,13 +65,21 @@ void page_problem(struct http_request *req, int status, const char *heading,
     const char *text);
 void page_problem_send(
     struct http_request *req, int status, struct view_problem *problem);
+/* 400 for `what` of the address or form that cannot be one. */
+void page_bad(struct http_request *req, const char *what);
 /* The same for an answer that is not "done": 404, 403, 409, 503, ... */
 void page_refuse(struct page *page, const struct review_answer *is);
 
-/* 303 to `path` with a fixed notice by number (page_notice). */
+/* "Approved by maria 12 s ago. ": the last thing that happened to it. */
+void page_winner(
+    struct buf *out, const struct review_events *events, int64_t now_us);
+/* Who an event is from, in words; borrowed from it. */
+const char *page_actor(const struct review_event *e);
+
+/* 303 to `path` with a fixed notice by name (page.c). */
 void page_done(struct page *page, const char *path, const char *said);
 
-/* {id} of the route; false after a 404 page. */
+/* {id} of the route; false after a 400 page. */
 bool page_message_id(struct page *page, struct uuid *message);
 
 #endif

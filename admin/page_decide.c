@@ -20,6 +20,7 @@
 #include "http/reply.h"
 #include "http/request.h"
 #include "mail/digest.h"
+#include "policy/vocabulary.h"
 #include "seal/release.h"
 #include "store/decide.h"
 
@@ -30,6 +31,7 @@ struct deciding {
 	struct decide_answer answer;
 	struct review_message m;
 	struct review_keys keys;
+	struct review_events events;
 	unsigned char box[SEAL_RELAY_BOX], tag[SEAL_TAG_LEN];
 	int64_t opened_us;
 };
@@ -64,32 +66,47 @@ log_decision(struct page *page, const char *event)
 
 /* Somebody was faster, or it is another version now: say who and what. */
 static void
-send_conflict(struct page *page)
+draw_conflict(struct page *page)
 {
 	struct deciding *d = page->mine;
-	char *id = id_text(page, &d->request.message);
-	struct view_problem problem = { .heading = "Nothing was done" };
+	struct view_problem problem = { .heading = "Nothing was done",
+		.name = d->answer.is.text };
 	struct buf text = { 0 }, link = { 0 };
 
-	log_decision(page, "admin.conflict");
 	if (d->answer.is.status == 412)
 		buf_puts(&text, "The message is not what your page showed: its "
 				"fingerprint is another one. ");
 	else if (d->answer.is.status == 423)
-		buf_puts(
-		    &text, "You approved it already; another person has to. ");
-	else if (d->m.verdict != NULL && d->m.verdict[0] != '\0')
-		buf_printf(&text, "It was %s already. ",
-		    d->m.verdict[0] == 'a' ? "approved" : "rejected");
-	buf_printf(&text, "It is %s now.",
-	    d->answer.state != 0 ? words_state(d->answer.state) : "changed");
-	buf_printf(&link, "/m/%s", id);
+		buf_puts(&text, "You approved it already; another person has "
+				"to approve it too. ");
+	else
+		page_winner(&text, &d->events, page->who->session.now_us);
+	if (d->m.is.status < 300)
+		buf_printf(&text, "Its state is now: %s.",
+		    view_state_label(words_state(d->m.state)));
+	buf_printf(&link, "/m/%s", id_text(page, &d->request.message));
 	problem.text = buf_cstr(&text);
 	problem.link = buf_cstr(&link);
 	problem.link_label = "See what happened";
 	page_problem_send(page->req, d->answer.is.status, &problem);
 	buf_free(&text);
 	buf_free(&link);
+}
+
+/* What the page knew is old: look again. */
+static void
+send_conflict(struct page *page)
+{
+	struct deciding *d = page->mine;
+	const struct store_operator *who = &page->who->op;
+
+	log_decision(page, "admin.conflict");
+	memset(&d->m, 0, sizeof(d->m));
+	review_get(who, &d->request.message, NULL, &page->mem, &d->m,
+	    page_arrived, page_wait(page));
+	review_events(who, &d->request.message, &page->mem, &d->events,
+	    page_arrived, page_wait(page));
+	page_then(page, draw_conflict);
 }
 
 static void
@@ -241,11 +258,14 @@ on_keys(struct page *page)
 					      d->m.round == d->request.round
 					  ? 412
 					  : 409;
-		d->answer.state = d->m.state;
+		snprintf(d->answer.is.text, sizeof(d->answer.is.text), "%s",
+		    d->answer.is.status == 412 ? "digest_mismatch"
+					       : "state_conflict");
 		send_conflict(page);
 		return;
 	}
-	if (d->request.verdict == 'r') {
+	/* Decided already: the same press again, or a conflict. SQL knows. */
+	if (d->request.verdict == 'r' || d->m.state != STATE_HELD) {
 		send_decision(page);
 		return;
 	}
@@ -276,12 +296,12 @@ ask_keys(struct page *page)
 {
 	struct deciding *d = page->mine;
 
-	review_get(&page->who->op, &d->request.message, "decide", &page->mem,
-	    &d->m, page_arrived, page_wait(page));
+	review_get(&page->who->op, &d->request.message, NULL, &page->mem, &d->m,
+	    page_arrived, page_wait(page));
 	if (d->request.verdict == 'a')
 		review_keys(&page->who->op, &d->request.message,
-		    d->request.version, &page->mem, &d->keys, page_arrived,
-		    page_wait(page));
+		    d->request.version, NULL, &page->mem, &d->keys,
+		    page_arrived, page_wait(page));
 	page_then(page, on_keys);
 }
 

@@ -15,8 +15,7 @@
 #include "admin/page.h"
 #include "http/reply.h"
 #include "http/request.h"
-
-#define STATE_HELD 1
+#include "policy/vocabulary.h"
 
 struct download {
 	struct uuid id;
@@ -123,7 +122,7 @@ on_got(struct page *page)
 		    "The message is decided: open it with a reason first.");
 	else
 		message_open_start(
-		    &d->open, page, &d->id, d->m.version, on_open);
+		    &d->open, page, &d->id, d->m.version, d->why, on_open);
 }
 
 static void
@@ -136,7 +135,7 @@ start(struct page *page)
 		return;
 	page->clear = clear_download;
 	d->why = why != NULL && why[0] != '\0' ? why : NULL;
-	review_get(&page->who->op, &d->id, d->why, &page->mem, &d->m,
+	review_get(&page->who->op, &d->id, NULL, &page->mem, &d->m,
 	    page_arrived, page_wait(page));
 	page_then(page, on_got);
 }
@@ -159,8 +158,7 @@ handle_file(struct http_request *req)
 	unsigned long long ix;
 
 	if (!str_to_u64(str_of(http_request_param(req, "part")), 1000, &ix)) {
-		page_problem(
-		    req, 404, "Not found", "The message has no such file.");
+		page_bad(req, "The number of a file");
 		return;
 	}
 	d->ix = (unsigned)ix;

@@ -15,19 +15,38 @@
 #include "store/decide.h"
 
 #define REJECT_AT_ONCE 500
+#define INBOXES_SHOWN 100
 
 struct boxes {
 	struct review_inboxes inboxes;
+	struct review_tenants tenants;
 	int64_t tenant, inbox;
+	const char *query; /* part of an address, or NULL */
+	size_t shown, more;
 };
+
+/* One more of those that fit the search, as far as they fit a page. */
+static bool
+is_shown(struct boxes *b, const struct review_inbox *r, bool always)
+{
+	if (!always && b->query != NULL &&
+	    strcasestr(r->address, b->query) == NULL)
+		return false;
+	if (!always && b->shown >= INBOXES_SHOWN) {
+		b->more++;
+		return false;
+	}
+	b->shown++;
+	return true;
+}
 
 static void
 draw_inboxes(struct page *page)
 {
 	struct boxes *b = page->mine;
-	struct view_inboxes view = { .row_count = b->inboxes.n };
+	struct view_inboxes view = { .query = b->query };
 	struct view_inbox *rows;
-	size_t i, t;
+	size_t i, t, n = 0;
 
 	if (b->inboxes.is.status >= 300) {
 		page_refuse(page, &b->inboxes.is);
@@ -37,14 +56,19 @@ draw_inboxes(struct page *page)
 	for (i = 0; i < b->inboxes.n; i++) {
 		const struct review_inbox *r = &b->inboxes.row[i];
 
-		rows[i] = (struct view_inbox){ r->address, "", r->tenant,
+		if (!is_shown(b, r, false))
+			continue;
+		rows[n] = (struct view_inbox){ r->address, "", r->tenant,
 			r->inbox, r->mode, r->held, r->used_day, r->lim_day,
 			r->paused, r->suspended, r->claimed, r->alarm };
-		for (t = 0; t < page->tenants.n; t++)
-			if (page->tenants.row[t].tenant == r->tenant)
-				rows[i].tenant = page->tenants.row[t].slug;
+		for (t = 0; t < b->tenants.n; t++)
+			if (b->tenants.row[t].tenant == r->tenant)
+				rows[n].tenant = b->tenants.row[t].slug;
+		n++;
 	}
 	view.rows = rows;
+	view.row_count = n;
+	view.more = b->more;
 	view_inboxes(
 	    &page->out, page_shell(page, "Inboxes", VIEW_NAV_INBOXES), &view);
 	page_send(page, 200);
@@ -56,7 +80,12 @@ ask_boxes(struct http_request *req, int64_t tenant, page_fn *then)
 	struct page *page = page_new(req, sizeof(struct boxes));
 	struct boxes *b = page->mine;
 
+	b->query = http_request_query(req, "q");
+	if (b->query != NULL && b->query[0] == '\0')
+		b->query = NULL;
 	page_ask_shell(page);
+	review_tenants(&page->who->op, &page->mem, &b->tenants, page_arrived,
+	    page_wait(page));
 	review_inboxes(&page->who->op, tenant, &page->mem, &b->inboxes,
 	    page_arrived, page_wait(page));
 	page_then(page, then);
@@ -83,7 +112,7 @@ fill_tenant_switches(struct page *page, struct view_switch *rows, size_t n,
 	for (i = 0; i < b->inboxes.n; i++) {
 		const struct review_inbox *r = &b->inboxes.row[i];
 
-		if (r->tenant == tenant->tenant)
+		if (r->tenant == tenant->tenant && is_shown(b, r, r->paused))
 			rows[n++] = (struct view_switch){ "inbox", r->tenant,
 				r->inbox, r->address, r->paused, true };
 	}
@@ -105,13 +134,15 @@ draw_pauses(struct page *page)
 		return;
 	}
 	rows = arena_array(
-	    &page->mem, b->inboxes.n + page->tenants.n + 1, sizeof(*rows));
+	    &page->mem, b->inboxes.n + b->tenants.n + 1, sizeof(*rows));
 	rows[n++] = (struct view_switch){ "global", 0, 0, "Everything",
 		s->global_paused, session_has_role(page->who, "admin") };
-	for (i = 0; i < page->tenants.n; i++)
-		n = fill_tenant_switches(page, rows, n, &page->tenants.row[i]);
+	for (i = 0; i < b->tenants.n; i++)
+		n = fill_tenant_switches(page, rows, n, &b->tenants.row[i]);
 	view.rows = rows;
 	view.row_count = n;
+	view.query = b->query;
+	view.more = b->more;
 	if (error != NULL)
 		view.error =
 		    strcmp(error, "password") == 0
@@ -164,15 +195,28 @@ wrong_password(struct page *page)
 	http_reply_redirect(page->req, "/pause?error=password");
 }
 
-static int64_t
-id_field(struct http_request *req, const char *name)
+/* A key of ours; a form without it, or with nothing in it, means 0: all. */
+static bool
+id_field(struct http_request *req, const char *name, int64_t *id)
 {
 	const char *text = http_request_field(req, name, 0);
-	unsigned long long v;
+	unsigned long long v = 0;
 
-	return text != NULL && str_to_u64(str_of(text), INT64_MAX, &v)
-		   ? (int64_t)v
-		   : 0;
+	if (text != NULL && text[0] != '\0' &&
+	    !str_to_u64(str_of(text), INT64_MAX, &v))
+		return false;
+	*id = (int64_t)v;
+	return true;
+}
+
+static bool
+read_scope(struct http_request *req, int64_t *tenant, int64_t *inbox)
+{
+	if (id_field(req, "tenant", tenant) && id_field(req, "inbox", inbox) &&
+	    (*tenant != 0 || *inbox == 0))
+		return true;
+	page_bad(req, "A tenant or inbox");
+	return false;
 }
 
 void
@@ -186,9 +230,14 @@ handle_pause_post(struct http_request *req)
 	if (page == NULL)
 		return;
 	p = page->mine;
-	p->tenant = id_field(req, "tenant");
-	p->inbox = id_field(req, "inbox");
-	p->pause = to == NULL || strcmp(to, "resume") != 0;
+	if (!read_scope(req, &p->tenant, &p->inbox))
+		return;
+	if (to == NULL ||
+	    (strcmp(to, "resume") != 0 && strcmp(to, "pause") != 0)) {
+		page_bad(req, "What to do");
+		return;
+	}
+	p->pause = strcmp(to, "pause") == 0;
 	if (!p->pause && password != NULL)
 		step_up_start(page, do_pause, wrong_password);
 	else
@@ -229,8 +278,7 @@ handle_reject_all(struct http_request *req)
 	struct boxes *b;
 
 	if (!words_box(http_request_query(req, "box"), &tenant, &inbox)) {
-		page_problem(req, 404, "Not found",
-		    "There is nothing at this address that you may see.");
+		page_bad(req, "The number of an inbox");
 		return;
 	}
 	page = ask_boxes(req, tenant, draw_reject_all);
@@ -255,11 +303,12 @@ handle_reject_all_post(struct http_request *req)
 {
 	struct page *page =
 	    page_new_action(req, sizeof(struct reject_all_answer));
+	int64_t tenant, inbox;
 
-	if (page == NULL)
+	if (page == NULL || !read_scope(req, &tenant, &inbox))
 		return;
-	decide_reject_all(&page->who->op, id_field(req, "tenant"),
-	    id_field(req, "inbox"), http_request_field(req, "category", 0),
+	decide_reject_all(&page->who->op, tenant, inbox,
+	    http_request_field(req, "category", 0),
 	    http_request_field(req, "note", 0), REJECT_AT_ONCE, page->mine,
 	    page_arrived, page_wait(page));
 	page_then(page, on_rejected_all);

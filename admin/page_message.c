@@ -11,9 +11,9 @@
 #include "base/pool.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "policy/vocabulary.h"
 
 #define NEIGHBOURS 50
-#define STATE_HELD 1
 
 static void
 clear_message(void *mine)
@@ -27,10 +27,13 @@ clear_message(void *mine)
 static void
 draw(struct page *page)
 {
+	struct message_page *mp = page->mine;
 	struct view_message view = { 0 };
 	const struct view_shell *shell;
 
 	page_message_fill(page, &view);
+	page->inbox = mp->m.address;
+	page->tenant = mp->m.tenant_slug;
 	shell = page_shell(page, view.subject, VIEW_NAV_QUEUE);
 	view_message(&page->out, shell, &view);
 	page_send(page, 200);
@@ -88,7 +91,8 @@ on_gathered(struct page *page)
 		draw(page);
 		return;
 	}
-	message_open_start(&mp->open, page, &mp->id, mp->m.version, on_open);
+	message_open_start(
+	    &mp->open, page, &mp->id, mp->m.version, mp->why, on_open);
 }
 
 static void
@@ -101,7 +105,7 @@ gather(struct page *page)
 
 	page->clear = clear_message;
 	page_ask_shell(page);
-	review_get(who, &mp->id, mp->why, &page->mem, &mp->m, page_arrived,
+	review_get(who, &mp->id, NULL, &page->mem, &mp->m, page_arrived,
 	    page_wait(page));
 	review_recipients(who, &mp->id, &page->mem, &mp->rcpts, page_arrived,
 	    page_wait(page));

@@ -17,10 +17,9 @@
 #include "http/request.h"
 #include "mail/address.h"
 #include "mail/digest.h"
+#include "policy/vocabulary.h"
 
 #define REASONS_MAX 12
-#define STATE_HELD 1
-#define STATE_APPROVED 2
 
 struct reasons {
 	struct view_reason row[REASONS_MAX];
@@ -79,6 +78,7 @@ fill_rcpt(
 	if (named != NULL)
 		named->is_rcpt = true;
 	to->address = address;
+	to->delivery = -1;
 	to->name = named != NULL ? named->name : NULL;
 	to->kind = kind_of(stored, named, mp->is_open);
 	to->external = !same_domain(address, mp->m.address);
@@ -88,9 +88,10 @@ fill_rcpt(
 
 		if (strcmp(r->address, address) != 0)
 			continue;
-		to->state = words_delivery(r->delivery);
+		to->delivery = r->delivery;
+		to->ix = r->ix;
 		to->attempts = r->attempts;
-		to->next_us = r->delivery == 4 ? r->next_us : 0;
+		to->next_us = r->delivery == DELIVERY_DEFERRED ? r->next_us : 0;
 		if (r->reply_code != 0)
 			buf_printf(&reply, "%d %s %s", r->reply_code,
 			    r->enhanced, r->reply);
@@ -230,19 +231,6 @@ fill_decision(struct page *page, struct view_message *view)
 	view->decided_us = d->at_us;
 }
 
-/* "agent:1.7" and the like as a person would say it. */
-static const char *
-who_did(const struct review_event *e)
-{
-	if (e->who[0] != '\0')
-		return e->who;
-	if (strncmp(e->actor, "agent", 5) == 0)
-		return "the agent";
-	if (strncmp(e->actor, "worker", 6) == 0)
-		return "the relay";
-	return e->actor;
-}
-
 static void
 fill_events(struct page *page, struct view_message *view)
 {
@@ -256,7 +244,8 @@ fill_events(struct page *page, struct view_message *view)
 
 		events[i] = (struct view_event){ .at_us = e->at_us,
 			.what = words_event(e->type),
-			.who = who_did(e) };
+			.who = page_actor(e),
+			.detail = e->detail };
 	}
 	view->events = events;
 	view->event_count = mp->events.n;
@@ -293,6 +282,10 @@ fill_rights(struct page *page, struct view_message *view)
 	if (held && !view->may_approve)
 		view->why_not = why_not(m);
 	view->may_undo = m->state == STATE_APPROVED && can && !m->leased;
+	view->may_cancel =
+	    (m->state == STATE_APPROVED || m->state == STATE_DEFERRED) && can &&
+	    !m->leased;
+	view->may_settle = m->state == STATE_UNCERTAIN && can;
 	if (m->integrity[0] != '\0' || (held && !mp->digest_ok))
 		view->reject_only = true;
 }

@@ -132,6 +132,7 @@ draw_queue(struct page *page)
 	if (l->query.inbox != 0) {
 		queue.box = http_request_query(page->req, "box");
 		queue.inbox = l->rows.n > 0 ? rows[0].inbox : "this inbox";
+		page->inbox = l->rows.n > 0 ? rows[0].inbox : NULL;
 	}
 	view_queue(
 	    &page->out, page_shell(page, "Queue", VIEW_NAV_QUEUE), &queue);
@@ -174,19 +175,57 @@ words_box(const char *text, int64_t *tenant, int64_t *inbox)
 	return true;
 }
 
+/* A sort key of ours: "risk:uuid". */
+static bool
+is_key(const char *key)
+{
+	struct str rest = str_of(key), risk = str_split(&rest, ':');
+	unsigned long long v;
+	struct uuid id;
+
+	return str_to_u64(risk, 100, &v) && uuid_from_text(&id, rest);
+}
+
+/* What both lists take: a search, and where to go on. False after a reply. */
+static bool
+read_query(struct page *page, struct review_query *q)
+{
+	struct uuid id;
+
+	q->search = given(page, "q");
+	q->after = given(page, "after");
+	q->limit = PAGE_ROWS;
+	if (q->after != NULL && !is_key(q->after)) {
+		page_bad(page->req, "Where the page begins");
+		return false;
+	}
+	if (q->search != NULL &&
+	    uuid_from_id(&id, "msg_", str_trim(str_of(q->search)))) {
+		char path[UUID_ID_MAX + 8], text[UUID_ID_MAX];
+
+		uuid_to_id(text, "msg_", &id);
+		snprintf(path, sizeof(path), "/m/%s", text);
+		http_reply_redirect(page->req, path);
+		return false;
+	}
+	return true;
+}
+
 void
 handle_queue(struct http_request *req)
 {
 	struct page *page = page_new(req, sizeof(struct listing));
 	struct listing *l = page->mine;
 	struct review_query *q = &l->query;
+	const char *box = given(page, "box");
 
-	q->search = given(page, "q");
-	q->after = given(page, "after");
-	q->limit = PAGE_ROWS;
-	q->collapse =
-	    !words_box(http_request_query(req, "box"), &q->tenant, &q->inbox) &&
-	    q->search == NULL;
+	if (!read_query(page, q))
+		return;
+	if (box != NULL && !words_box(box, &q->tenant, &q->inbox)) {
+		page_bad(req, "The number of an inbox");
+		return;
+	}
+	q->collapse = q->inbox == 0 && q->search == NULL;
 	page_ask_shell(page);
 	review_list(&page->who->op, q, &page->mem, &l->rows, page_arrived,
 	    page_wait(page));
@@ -271,16 +310,18 @@ handle_history(struct http_request *req)
 	struct page *page = page_new(req, sizeof(struct listing));
 	struct listing *l = page->mine;
 	const char *show = http_request_query(req, "show");
-	size_t i, at = 0;
+	size_t at = 0, n = sizeof(shows) / sizeof(shows[0]);
 
-	for (i = 0; show != NULL && i < sizeof(shows) / sizeof(shows[0]); i++)
-		if (strcmp(show, shows[i].show) == 0)
-			at = i;
+	while (show != NULL && at < n && strcmp(show, shows[at].show) != 0)
+		at++;
+	if (at == n) {
+		page_bad(req, "What to show");
+		return;
+	}
 	l->show = arena_strdup(&page->mem, shows[at].show);
 	l->query.states = shows[at].states;
-	l->query.search = given(page, "q");
-	l->query.after = given(page, "after");
-	l->query.limit = PAGE_ROWS;
+	if (!read_query(page, &l->query))
+		return;
 	page_ask_shell(page);
 	review_list(&page->who->op, &l->query, &page->mem, &l->rows,
 	    page_arrived, page_wait(page));

@@ -55,6 +55,10 @@ const struct http_route admin_routes[] = {
 	    handle_decide_post },
 	{ "POST", "/m/{id}/undo", "undo", ADMIN_REVIEWER, FORM, false,
 	    handle_undo_post },
+	{ "POST", "/m/{id}/cancel", "cancel", ADMIN_REVIEWER, FORM, false,
+	    handle_cancel_post },
+	{ "POST", "/m/{id}/settle", "settle", ADMIN_REVIEWER, FORM, false,
+	    handle_settle_post },
 	{ "GET", "/r/{id}", "notice", ADMIN_READER, 0, false, handle_notice },
 };
 

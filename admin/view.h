@@ -39,6 +39,7 @@ struct view_undo {
 struct view_pause {
 	const char *level; /* "global", "tenant" or "inbox" */
 	const char *name; /* tenant slug or inbox address, NULL for all */
+	int more; /* further inboxes */
 };
 
 /* What every signed-in page carries around its content. */
@@ -71,7 +72,9 @@ void view_part_count(struct buf *out, int64_t n, int64_t cap);
 void view_part_csrf(struct buf *out, const struct view_shell *shell);
 void view_part_address(struct buf *out, const char *address);
 const char *view_state_label(const char *state);
+void view_part_delivery(struct buf *out, int delivery);
 const char *view_mode_label(int mode);
+const char *view_hint_label(const char *hint);
 const char *view_category_label(const char *category);
 
 /* Sign-in and first run. */
@@ -96,6 +99,7 @@ struct view_problem {
 	int code;
 	const char *heading;
 	const char *text;
+	const char *name; /* of the refusal, e.g. state_conflict, or NULL */
 	const char *request_id;
 	const char *link, *link_label;
 	const char *return_to; /* set: show a retry form */
@@ -157,7 +161,8 @@ struct view_rcpt {
 	const char *name; /* display name in the header */
 	enum view_rcpt_kind kind;
 	bool external; /* another domain than the inbox's */
-	const char *state; /* delivery label, NULL before release */
+	int delivery; /* enum policy_delivery, -1 before release */
+	int ix; /* its number for settling */
 	const char *reply; /* peer's words, untrusted */
 	int attempts;
 	int64_t next_us;
@@ -232,7 +237,7 @@ struct view_message {
 	const char *session; /* agent's session, if any */
 	const char *mode; /* label */
 	/* What this operator may do now. */
-	bool may_approve, may_reject, may_undo;
+	bool may_approve, may_reject, may_undo, may_cancel, may_settle;
 	const char *why_not; /* why approve is not offered */
 	bool reject_only; /* integrity failure */
 	int undo_s;
@@ -287,6 +292,8 @@ struct view_inbox {
 struct view_inboxes {
 	const struct view_inbox *rows;
 	size_t row_count;
+	const char *query; /* part of an address, or NULL */
+	size_t more; /* further ones that are not shown */
 };
 
 void view_inboxes(struct buf *out, const struct view_shell *shell,
@@ -312,6 +319,8 @@ struct view_switch {
 struct view_pauses {
 	const struct view_switch *rows;
 	size_t row_count;
+	const char *query;
+	size_t more;
 	bool step_up; /* a fresh password is needed to resume */
 	const char *error;
 };
@@ -329,5 +338,6 @@ void view_account(struct buf *out, const struct view_shell *shell,
 
 /* The reject form's "why" choices, shared. */
 void view_part_categories(struct buf *out, const char *chosen);
+void view_part_hints(struct buf *out);
 
 #endif

@@ -132,16 +132,10 @@ put_reject(struct buf *out, const struct view_shell *shell,
 	    LIT("<label>Note to the agent <small class=\"muted\">it reads this "
 		"word for word</small><textarea name=\"note\" rows=\"3\" "
 		"maxlength=\"1000\">"),
-	    LINES(m->typed_note),
-	    LIT("</textarea></label><label>What it should do"
-		"<select name=\"hint\">"
-		"<option value=\"\">No hint</option>"
-		"<option value=\"revise_and_resubmit\">Revise and send again"
-		"</option>"
-		"<option value=\"ask_human\">Ask a person</option>"
-		"<option value=\"do_not_retry\">Do not try again</option>"
-		"</select></label>"
-		"<button class=\"danger\" name=\"verdict\" value=\"r\" "
+	    LINES(m->typed_note), LIT("</textarea></label>"));
+	view_part_hints(out);
+	HTML(out,
+	    LIT("<button class=\"danger\" name=\"verdict\" value=\"r\" "
 		"id=\"reject-button\">Reject <kbd>Ctrl ↵</kbd></button>"
 		"<p class=\"small muted\">Nothing is sent. The agent is told "
 		"at once; this cannot be undone.</p></form></details>"));
@@ -169,8 +163,8 @@ put_decided(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<blockquote>"), LINES(m->decision_note),
 		    LIT("</blockquote>"));
 	if (m->hint != NULL && m->hint[0] != '\0')
-		HTML(out, LIT("<p class=\"muted\">Hint: <code>"), TEXT(m->hint),
-		    LIT("</code></p>"));
+		HTML(out, LIT("<p class=\"muted\">The agent was told: "),
+		    TEXT(view_hint_label(m->hint)), LIT("</p>"));
 	if (m->may_undo) {
 		HTML(out, LIT("<form method=\"post\" action=\"/m/"),
 		    PATH(m->id), LIT("/undo\">"));
@@ -183,6 +177,7 @@ put_decided(struct buf *out, const struct view_shell *shell,
 		    NUM(m->round),
 		    LIT("\"><button>Undo: hold it again</button></form>"));
 	}
+	view_message_settle(out, shell, m);
 }
 
 void

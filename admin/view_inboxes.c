@@ -30,9 +30,10 @@ put_inbox(struct buf *out, const struct view_inbox *row)
 		    LIT("</span>"));
 	if (!row->claimed)
 		HTML(out, LIT(" <span class=\"chip\">not claimed</span>"));
-	HTML(out, LIT("</th><td>"), TEXT(row->tenant), LIT("</td><td>"));
+	HTML(out, LIT("</th><td data-label=\"Tenant\">"), TEXT(row->tenant),
+	    LIT("</td><td data-label=\"Mode\">"));
 	put_mode(out, row->mode);
-	HTML(out, LIT("</td><td class=\"num\">"));
+	HTML(out, LIT("</td><td class=\"num\" data-label=\"Waiting\">"));
 	if (row->held > 0) {
 		HTML(out, LIT("<a href=\"/q?box="), NUM(row->tenant_key),
 		    LIT("."), NUM(row->inbox_key), LIT("\">"));
@@ -41,11 +42,34 @@ put_inbox(struct buf *out, const struct view_inbox *row)
 	} else {
 		HTML(out, LIT("0"));
 	}
-	HTML(out, LIT("</td><td class=\"num\">"), NUM(row->sent_today));
+	HTML(out, LIT("</td><td class=\"num\" data-label=\"Accepted today\">"),
+	    NUM(row->sent_today));
 	if (row->limit_day > 0)
 		HTML(out, LIT(" <span class=\"muted\">of "),
 		    NUM(row->limit_day), LIT("</span>"));
 	HTML(out, LIT("</td></tr>\n"));
+}
+
+/* Finding one of many by a part of its address. */
+static void
+put_find(struct buf *out, struct html_piece action, const char *query)
+{
+	HTML(out, LIT("<form class=\"search\" role=\"search\" action=\""),
+	    action,
+	    LIT("\"><label class=\"vh\" for=\"find\">Find an inbox</label>"
+		"<input id=\"find\" name=\"q\" type=\"search\" "
+		"maxlength=\"200\" spellcheck=\"false\" "
+		"placeholder=\"Part of an address\" value=\""),
+	    ATTR(query), LIT("\"><button>Find</button></form>"));
+}
+
+static void
+put_rest(struct buf *out, size_t more)
+{
+	if (more > 0)
+		HTML(out, LIT("<p class=\"cut\">"), NUM(more),
+		    LIT(" more inboxes are not shown: find them by a part of "
+			"their address.</p>"));
 }
 
 void
@@ -58,15 +82,22 @@ view_inboxes(struct buf *out, const struct view_shell *shell,
 	HTML(out,
 	    LIT("<div class=\"head\"><div><h1>Inboxes</h1><p class=\"sub\">"
 		"<span>Modes and limits are changed with <code>posternctl"
-		"</code></span></p></div></div>"));
-	if (inboxes->row_count == 0)
+		"</code></span></p></div>"));
+	put_find(out, LIT("/inboxes"), inboxes->query);
+	HTML(out, LIT("</div>"));
+	if (inboxes->row_count == 0 && inboxes->query != NULL)
+		HTML(
+		    out, LIT("<div class=\"empty\"><h2>No such inbox</h2>"
+			     "<p><a href=\"/inboxes\">Show all</a></p></div>"));
+	else if (inboxes->row_count == 0)
 		HTML(out,
 		    LIT("<div class=\"empty\"><h2>No inboxes yet</h2><p>"
 			"<code>posternctl inbox create</code> makes one and "
 			"prints a claim code for its agent.</p></div>"));
 	else
 		HTML(out,
-		    LIT("<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+		    LIT("<div class=\"scroll\" id=\"boxes\" tabindex=\"0\" "
+			"role=\"region\" "
 			"aria-label=\"Inboxes\"><table><thead><tr>"
 			"<th scope=\"col\">Inbox</th><th scope=\"col\">Tenant"
 			"</th><th scope=\"col\">Mode</th><th scope=\"col\" "
@@ -76,6 +107,7 @@ view_inboxes(struct buf *out, const struct view_shell *shell,
 	for (i = 0; i < inboxes->row_count; i++)
 		put_inbox(out, &inboxes->rows[i]);
 	HTML(out, LIT_IF(inboxes->row_count > 0, "</tbody></table></div>"));
+	put_rest(out, inboxes->more);
 	view_shell_end(out, shell);
 }
 
@@ -134,8 +166,9 @@ view_pauses(struct buf *out, const struct view_shell *shell,
 	HTML(out,
 	    LIT("<div class=\"head\"><div><h1>Pause</h1><p class=\"sub\">"
 		"<span>A pause holds all new mail and stops the relay before "
-		"its next message. It takes effect at once.</span></p></div>"
-		"</div>"));
+		"its next message. It takes effect at once.</span></p></div>"));
+	put_find(out, LIT("/pause"), pauses->query);
+	HTML(out, LIT("</div>"));
 	if (pauses->error != NULL)
 		HTML(out,
 		    LIT("<p class=\"refusal\" role=\"alert\" id=\"error\" "
@@ -144,8 +177,10 @@ view_pauses(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<ul class=\"switches\">\n"));
 	for (i = 0; i < pauses->row_count; i++)
 		put_switch(out, shell, &pauses->rows[i], pauses->step_up);
+	HTML(out, LIT("</ul>"));
+	put_rest(out, pauses->more);
 	HTML(out,
-	    LIT("</ul><p class=\"muted small\">Resuming needs your password "
+	    LIT("<p class=\"muted small\">Resuming needs your password "
 		"again, a reason, and the role senior or admin. Mail held by "
 		"a pause stays held: it is decided one by one.</p>"));
 	view_shell_end(out, shell);

@@ -110,9 +110,13 @@ view_problem(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<p><a class=\"button\" href=\""),
 		    ATTR(problem->link), LIT("\">"), TEXT(problem->link_label),
 		    LIT("</a></p>"));
+	HTML(out, LIT("<p class=\"muted small\">"), NUM(problem->code));
+	if (problem->name != NULL && problem->name[0] != '\0')
+		HTML(out, LIT(" <code>"), TEXT(problem->name), LIT("</code>"));
 	if (problem->request_id != NULL)
-		HTML(out, LIT("<p class=\"muted small\">Request <code>"),
-		    TEXT(problem->request_id), LIT("</code></p>"));
+		HTML(out, LIT(" · Request <code>"), TEXT(problem->request_id),
+		    LIT("</code>"));
+	HTML(out, LIT("</p>"));
 	HTML(out, LIT("</section>"));
 	view_shell_end(out, &named);
 }

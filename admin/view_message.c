@@ -52,12 +52,9 @@ put_rcpt(struct buf *out, const struct view_shell *shell,
 	if (rcpt->external)
 		HTML(out, LIT(" <span class=\"chip\">external</span>"));
 	HTML(out, LIT("</span>"));
-	if (rcpt->state != NULL) {
-		HTML(out,
-		    LIT("<span class=\"fate\"><span class=\"state\" "
-			"data-delivery=\""),
-		    ATTR(rcpt->state), LIT("\">"), TEXT(rcpt->state),
-		    LIT("</span>"));
+	if (rcpt->delivery >= 0) {
+		HTML(out, LIT("<span class=\"fate\">"));
+		view_part_delivery(out, rcpt->delivery);
 		if (rcpt->next_us != 0) {
 			HTML(out, LIT(" <span class=\"muted\">next try in "));
 			view_part_left(out, shell->now_us, rcpt->next_us);

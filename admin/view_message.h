@@ -17,6 +17,9 @@ void view_message_files(struct buf *out, const struct view_message *m);
 /* Approve, reject, undo, or what was decided. (view_decide.c) */
 void view_message_decide(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
+/* Settle what may have been sent; cancel what has not left. (view_settle.c) */
+void view_message_settle(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m);
 void view_message_facts(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
 void view_message_bar(struct buf *out, const struct view_message *m);

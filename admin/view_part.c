@@ -14,75 +14,46 @@
 
 #include "admin/html.h"
 #include "base/buf.h"
+#include "policy/vocabulary.h"
 
 #define US INT64_C(1000000)
-
-struct label {
-	const char *name, *text;
-};
-
-static const struct label states[] = {
-	{ "held", "Held" },
-	{ "approved", "Approved" },
-	{ "rejected", "Rejected" },
-	{ "expired", "Expired" },
-	{ "canceled", "Canceled" },
-	{ "scheduled", "Scheduled" },
-	{ "sending", "Sending" },
-	{ "sent", "Sent" },
-	{ "deferred", "Will retry" },
-	{ "bounced", "Bounced" },
-	{ "uncertain", "May have been sent" },
-};
-
-static const struct label categories[] = {
-	{ "wrong_recipient", "Wrong recipient" },
-	{ "wrong_content", "Wrong content" },
-	{ "policy", "Against policy" },
-	{ "sensitive_data", "Sensitive data" },
-	{ "suspicious", "Suspicious" },
-	{ "duplicate", "Duplicate" },
-	{ "other", "Other" },
-};
-
-static const char *
-find_label(const struct label *labels, size_t n, const char *name)
-{
-	size_t i;
-
-	for (i = 0; name != NULL && i < n; i++)
-		if (strcmp(labels[i].name, name) == 0)
-			return labels[i].text;
-	return name;
-}
 
 const char *
 view_state_label(const char *state)
 {
-	return find_label(states, sizeof(states) / sizeof(states[0]), state);
+	enum policy_state found;
+
+	return state != NULL && policy_state_find(state, &found)
+		   ? policy_state_label((int)found)
+		   : state;
 }
 
 const char *
 view_category_label(const char *category)
 {
-	return find_label(
-	    categories, sizeof(categories) / sizeof(categories[0]), category);
+	enum policy_category found;
+
+	return category != NULL && policy_category_find(category, &found)
+		   ? policy_category_label((int)found)
+		   : category;
+}
+
+const char *
+view_hint_label(const char *hint)
+{
+	enum policy_hint found;
+
+	return hint != NULL && policy_hint_find(hint, &found)
+		   ? policy_hint_label((int)found)
+		   : hint;
 }
 
 const char *
 view_mode_label(int mode)
 {
-	static const char *const labels[] = {
-		"Blocked",
-		"Hold both ways",
-		"Hold outgoing",
-		"Send and copy",
-		"Send within limits",
-	};
+	const char *label = policy_mode_label(mode);
 
-	if (mode < 0 || mode >= (int)(sizeof(labels) / sizeof(labels[0])))
-		return "Unknown";
-	return labels[mode];
+	return label != NULL ? label : "Unknown";
 }
 
 /* "2026-11-28 03:42:25 UTC" or, for machines, "2026-11-28T03:42:25Z". */
@@ -186,18 +157,12 @@ view_part_size(struct buf *out, int64_t bytes)
 void
 view_part_risk(struct buf *out, enum view_risk risk)
 {
-	switch (risk) {
-	case VIEW_RISK_LOW:
-		HTML(out, LIT("<span class=\"risk low\"><i></i>Low</span>"));
-		break;
-	case VIEW_RISK_MEDIUM:
-		HTML(out,
-		    LIT("<span class=\"risk medium\"><i></i>Medium</span>"));
-		break;
-	case VIEW_RISK_HIGH:
-		HTML(out, LIT("<span class=\"risk high\"><i></i>High</span>"));
-		break;
-	}
+	static const enum policy_risk of[] = { RISK_LOW, RISK_MEDIUM,
+		RISK_HIGH };
+
+	HTML(out, LIT("<span class=\"risk "), ATTR(policy_risk_name(of[risk])),
+	    LIT("\"><i></i>"), TEXT(policy_risk_label(of[risk])),
+	    LIT(" <span class=\"word\">risk</span></span>"));
 }
 
 void
@@ -245,22 +210,43 @@ view_part_address(struct buf *out, const char *address)
 	    LIT("</span></bdi>"));
 }
 
+/* A recipient's fate; what is not decided yet has none. */
+void
+view_part_delivery(struct buf *out, int delivery)
+{
+	HTML(out, LIT("<span class=\"state\" data-delivery=\""),
+	    ATTR(policy_delivery_name(delivery)), LIT("\">"),
+	    TEXT(policy_delivery_label(delivery)), LIT("</span>"));
+}
+
 void
 view_part_categories(struct buf *out, const char *chosen)
 {
-	size_t i;
+	int i;
 
 	HTML(out, LIT("<fieldset class=\"cats\"><legend>Why</legend>"));
-	for (i = 0; i < sizeof(categories) / sizeof(categories[0]); i++)
+	for (i = 0; i < CATEGORY_COUNT; i++)
 		HTML(out,
 		    LIT("<label><input type=\"radio\" name=\"category\" "
 			"required value=\""),
-		    ATTR(categories[i].name), LIT("\""),
+		    ATTR(policy_category_name(i)), LIT("\""),
 		    LIT_IF(chosen != NULL &&
-			       strcmp(chosen, categories[i].name) == 0,
+			       strcmp(chosen, policy_category_name(i)) == 0,
 			" checked"),
-		    LIT("><span>"),
-		    TEXT(view_category_label(categories[i].name)),
+		    LIT("><span>"), TEXT(policy_category_label(i)),
 		    LIT(" <kbd>"), NUM(i + 1), LIT("</kbd></span></label>"));
 	HTML(out, LIT("</fieldset>"));
+}
+
+void
+view_part_hints(struct buf *out)
+{
+	int i;
+
+	HTML(out, LIT("<label>What it should do<select name=\"hint\">"
+		      "<option value=\"\">No hint</option>"));
+	for (i = 0; i < HINT_COUNT; i++)
+		HTML(out, LIT("<option value=\""), ATTR(policy_hint_name(i)),
+		    LIT("\">"), TEXT(policy_hint_label(i)), LIT("</option>"));
+	HTML(out, LIT("</select></label>"));
 }

@@ -111,10 +111,16 @@ put_pause(struct buf *out, const struct view_pause *p)
 		HTML(out, LIT("All sending is paused."));
 	else if (strcmp(p->level, "tenant") == 0)
 		HTML(out, LIT("Tenant "), TEXT(p->name), LIT(" is paused."));
+	else if (p->more > 0)
+		HTML(out, NUM(p->more + 1), LIT(" inboxes are paused:</b> "),
+		    TEXT(p->name), LIT(" and "), NUM(p->more),
+		    LIT(" more.<b>"));
 	else
 		HTML(out, LIT("Inbox "), TEXT(p->name), LIT(" is paused."));
-	HTML(out, LIT("</b> Nothing leaves."));
-	HTML(out, LIT(" <a href=\"/pause\">Pause and resume</a></p>"));
+	HTML(out, LIT("</b> Nothing leaves "),
+	    LIT_IF(p->name == NULL || p->name[0] == '\0', "at all."),
+	    LIT_IF(p->name != NULL && p->name[0] != '\0', "from there."));
+	HTML(out, LIT(" <a href=\"/pause\">Resume…</a></p>"));
 }
 
 static void

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "policy/vocabulary.h"
 
 #define RISK_MEDIUM 25
 #define RISK_HIGH 75
@@ -13,25 +14,9 @@
 const char *
 words_state(int state)
 {
-	static const char *const names[] = { "", "held", "approved", "rejected",
-		"expired", "canceled", "scheduled", "sending", "sent",
-		"deferred", "bounced", "uncertain" };
+	const char *name = policy_state_name(state);
 
-	if (state < 1 || state >= (int)(sizeof(names) / sizeof(names[0])))
-		return "";
-	return names[state];
-}
-
-const char *
-words_delivery(int delivery)
-{
-	static const char *const names[] = { "waiting", "sending",
-		"being handed over", "delivered", "will retry", "failed",
-		"may have been sent", "blocked", "canceled" };
-
-	if (delivery < 0 || delivery >= (int)(sizeof(names) / sizeof(names[0])))
-		return NULL;
-	return names[delivery];
+	return name != NULL ? name : "";
 }
 
 enum view_risk
@@ -45,22 +30,15 @@ words_risk(int risk)
 const char *
 words_reasons(struct arena *mem, const char *reasons)
 {
-	static const struct {
-		const char *name, *text;
-	} words[] = {
-		{ "paused", "arrived during a pause" },
-		{ "rule", "held by a rule" },
-		{ "limit", "over a limit" },
-		{ "recipient_list", "recipient list" },
-	};
 	struct buf out = { 0 };
 	const char *kept = NULL;
-	size_t i;
+	int i;
 
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(reasons, words[i].name) != NULL)
-			buf_printf(
-			    &out, "%s%s", out.n > 0 ? ", " : "", words[i].text);
+	for (i = 0; i < HOLD_COUNT; i++)
+		if (i != HOLD_MODE &&
+		    strstr(reasons, policy_hold_reason_name(i)) != NULL)
+			buf_printf(&out, "%s%s", out.n > 0 ? ", " : "",
+			    policy_hold_reason_label(i));
 	if (out.n > 0)
 		kept = arena_str(mem, buf_str(&out));
 	buf_free(&out);
@@ -70,27 +48,17 @@ words_reasons(struct arena *mem, const char *reasons)
 const char *
 words_event(const char *type)
 {
-	static const struct {
-		const char *name, *text;
-	} words[] = {
-		{ "message.held", "Held" },
-		{ "message.approved", "Approved" },
-		{ "message.rejected", "Rejected" },
-		{ "message.expired", "Expired" },
-		{ "message.canceled", "Canceled" },
-		{ "message.undone", "Approval undone" },
-		{ "message.edited", "Edited" },
-		{ "message.sending", "Handed to the relay" },
-		{ "message.sent", "Sent" },
-		{ "message.deferred", "Will retry" },
-		{ "message.bounced", "Bounced" },
-		{ "message.uncertain", "May have been sent" },
-		{ "message.viewed", "Opened after the decision" },
-	};
-	size_t i;
+	const char *name = strchr(type, '.');
+	enum policy_state state;
+	int i;
 
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcmp(type, words[i].name) == 0)
-			return words[i].text;
+	/* message.held and the like are states; the rest has its own words. */
+	if (name != NULL && policy_state_find(name + 1, &state))
+		return policy_state_label((int)state);
+	for (i = 0; i < EVENT_COUNT; i++)
+		if (strcmp(type, policy_event_name(i)) == 0)
+			return i == EVENT_UNDONE   ? "Approval undone"
+			       : i == EVENT_EDITED ? "Edited"
+						   : type;
 	return type;
 }

@@ -14,8 +14,6 @@ struct arena;
 
 /* "held", ... of enum policy_state. */
 const char *words_state(int state);
-/* What became of one recipient, in words; NULL before release. */
-const char *words_delivery(int delivery);
 enum view_risk words_risk(int risk);
 /* "mode,paused" in words; NULL when it is held by its mode alone. */
 const char *words_reasons(struct arena *mem, const char *reasons);

@@ -265,6 +265,31 @@ ctl_find_inbox(
 	return found;
 }
 
+bool
+ctl_find_switch(
+    struct ctl *ctl, const char *which, int64_t *tenant, int64_t *inbox)
+{
+	const struct manage_arg args[] = { CTL_UID, MANAGE_ARG_TEXT(which),
+		MANAGE_ARG_END };
+	struct str rest = str_of(which), first = str_split(&rest, '.');
+	const json_t *row;
+	json_t *rows;
+	bool found;
+
+	if (parse_number(first, tenant) &&
+	    (rest.n == 0 || parse_number(rest, inbox)))
+		return true;
+	rows = ctl_call(ctl, "ctl_find_1", args);
+	row = rows != NULL ? json_array_get(rows, 0) : NULL;
+	found = row != NULL && ctl_int(row, "tenant_id") != 0;
+	if (found) {
+		*tenant = ctl_int(row, "tenant_id");
+		*inbox = ctl_int(row, "inbox_id");
+	}
+	json_decref(rows);
+	return found;
+}
+
 static bool
 ask_password(char *out, size_t size)
 {

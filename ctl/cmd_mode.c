@@ -65,9 +65,10 @@ ctl_mode(struct ctl *ctl, const struct ctl_args *args)
 	}
 }
 
-/* ADDRESS, --tenant SLUG or --all. */
+/* ADDRESS, --tenant SLUG or --all; to pause by it needs no sign-in. */
 static bool
-find_scope(struct ctl *ctl, const struct ctl_args *args, struct scope *at)
+find_scope(struct ctl *ctl, const struct ctl_args *args, struct scope *at,
+    bool signed_in)
 {
 	const char *slug = ctl_option(args, "tenant");
 	bool all = ctl_option(args, "all") != NULL;
@@ -77,20 +78,26 @@ find_scope(struct ctl *ctl, const struct ctl_args *args, struct scope *at)
 		(void)ctl_fail(ctl, "name an ADDRESS, --tenant SLUG or --all");
 		return false;
 	}
+	if (all)
+		return true;
+	if (!signed_in)
+		return ctl_find_switch(ctl,
+		    slug != NULL ? slug : args->words[0], &at->tenant,
+		    &at->inbox);
 	if (args->nwords == 1)
 		return ctl_find_inbox(
 		    ctl, args->words[0], &at->tenant, &at->inbox);
-	return all || ctl_find_tenant(ctl, slug, &at->tenant);
+	return ctl_find_tenant(ctl, slug, &at->tenant);
 }
 
 int
 ctl_tighten(struct ctl *ctl, const struct ctl_args *args)
 {
 	enum policy_mode mode;
-	struct scope at;
+	struct scope at = { 0, 0 };
 
 	if (!find_mode(ctl, args->words[1], &mode) || !has_reason(ctl, args) ||
-	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox))
+	    !ctl_find_switch(ctl, args->words[0], &at.tenant, &at.inbox))
 		return 1;
 	{
 		const struct manage_arg call[] = { CTL_UID,
@@ -108,7 +115,7 @@ ctl_pause(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct scope at;
 
-	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at))
+	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at, false))
 		return 1;
 	{
 		const struct manage_arg call[] = { CTL_UID,
@@ -125,7 +132,7 @@ ctl_resume(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct scope at;
 
-	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at) ||
+	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at, true) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
 	{

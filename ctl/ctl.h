@@ -100,6 +100,12 @@ MUST_CHECK bool ctl_find_tenant(
     struct ctl *ctl, const char *slug, int64_t *tenant);
 MUST_CHECK bool ctl_find_inbox(
     struct ctl *ctl, const char *address, int64_t *tenant, int64_t *inbox);
+/*
+ * An address, or a slug with *inbox left alone, for what needs no sign-in:
+ * pause and tighten. False, reported, if there is none.
+ */
+MUST_CHECK bool ctl_find_switch(
+    struct ctl *ctl, const char *which, int64_t *tenant, int64_t *inbox);
 /* --password-file, or asked for on the terminal. False, reported. */
 MUST_CHECK bool ctl_password(
     const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size);

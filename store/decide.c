@@ -170,3 +170,57 @@ decide_reject_all(const struct store_operator *who, int64_t tenant,
 	pg_i32(&call.args, limit);
 	review_call(who->db, &call);
 }
+
+static void
+fill_moved(void *out, struct arena *mem, const struct pg_result *res)
+{
+	struct moved_answer *o = out;
+
+	(void)mem;
+	o->state = pg_get_int(res, 0, "state");
+}
+
+void
+decide_cancel(const struct store_operator *who, const struct uuid *message,
+    const char *note, struct moved_answer *out, review_done_fn *done, void *arg)
+{
+	struct review_call call = {
+		.sql = "select * from api.review_cancel_1($1,$2,$3)",
+		.out = out,
+		.fill = fill_moved,
+		.fill_always = true,
+		.done = done,
+		.arg = arg,
+	};
+
+	review_session_arg(&call.args, who);
+	pg_uuid(&call.args, message);
+	pg_text(&call.args, note);
+	review_call(who->db, &call);
+}
+
+void
+decide_settle(const struct store_operator *who, const struct uuid *message,
+    const int *ix, size_t n, const char *outcome, const char *note,
+    struct moved_answer *out, review_done_fn *done, void *arg)
+{
+	struct review_call call = {
+		.sql = "select * from api.uncertain_1($1,$2,$3,$4,$5)",
+		.out = out,
+		.fill = fill_moved,
+		.fill_always = true,
+		.done = done,
+		.arg = arg,
+	};
+	size_t i;
+
+	review_session_arg(&call.args, who);
+	pg_uuid(&call.args, message);
+	pg_array_begin(&call.args, PG_ELEM_I32);
+	for (i = 0; i < n; i++)
+		pg_item_i32(&call.args, ix[i]);
+	pg_array_end(&call.args);
+	pg_text(&call.args, outcome);
+	pg_text(&call.args, note);
+	review_call(who->db, &call);
+}

@@ -44,6 +44,24 @@ void decide_undo(const struct store_operator *who, const struct uuid *message,
     int version, int round, struct undo_answer *out, review_done_fn *done,
     void *arg);
 
+struct moved_answer {
+	struct review_answer is;
+	int state; /* as it is now, also on conflict */
+};
+/* Held, approved or deferred mail does not leave any more. */
+void decide_cancel(const struct store_operator *who, const struct uuid *message,
+    const char *note, struct moved_answer *out, review_done_fn *done,
+    void *arg);
+
+/*
+ * What became of recipients (numbers of review_recipient.ix) whose mail may
+ * have been sent: `outcome` is "sent", "failed" or "retry", which may send it
+ * twice. 409 when none of them is uncertain any more.
+ */
+void decide_settle(const struct store_operator *who, const struct uuid *message,
+    const int *ix, size_t n, const char *outcome, const char *note,
+    struct moved_answer *out, review_done_fn *done, void *arg);
+
 struct reject_all_answer {
 	struct review_answer is;
 	int n; /* rejected by this call */

@@ -314,11 +314,11 @@ fill_keys(void *out, struct arena *mem, const struct pg_result *res)
 
 void
 review_keys(const struct store_operator *who, const struct uuid *message,
-    int version, struct arena *mem, struct review_keys *out,
+    int version, const char *why, struct arena *mem, struct review_keys *out,
     review_done_fn *done, void *arg)
 {
 	struct review_call call = {
-		.sql = "select * from api.review_keys_1($1,$2,$3)",
+		.sql = "select * from api.review_keys_1($1,$2,$3,$4)",
 		.mem = mem,
 		.out = out,
 		.fill = fill_keys,
@@ -329,6 +329,7 @@ review_keys(const struct store_operator *who, const struct uuid *message,
 	review_session_arg(&call.args, who);
 	pg_uuid(&call.args, message);
 	pg_i16(&call.args, version);
+	pg_text(&call.args, why);
 	review_call(who->db, &call);
 }
 
@@ -346,11 +347,12 @@ fill_chunks(void *out, struct arena *mem, const struct pg_result *res)
 
 void
 review_body(const struct store_operator *who, const struct uuid *message,
-    int version, int from, int limit, struct arena *mem,
+    int version, int from, int limit, const char *why, struct arena *mem,
     struct review_chunks *out, review_done_fn *done, void *arg)
 {
 	struct review_call call = {
-		.sql = "select * from api.review_body_1($1,$2,$3,$4,$5)",
+		.sql = "select * from "
+		       "api.review_body_1($1,$2,$3,$4,$5,$6)",
 		.mem = mem,
 		.out = out,
 		.fill = fill_chunks,
@@ -363,6 +365,7 @@ review_body(const struct store_operator *who, const struct uuid *message,
 	pg_i16(&call.args, version);
 	pg_i32(&call.args, from);
 	pg_i32(&call.args, limit);
+	pg_text(&call.args, why);
 	review_call(who->db, &call);
 }
 
@@ -376,6 +379,7 @@ fill_recipients(void *out, struct arena *mem, const struct pg_result *res)
 	o->row = arena_array(mem, o->n, sizeof(*o->row));
 	for (i = 0; i < pg_rows(res); i++)
 		o->row[i] = (struct review_recipient){
+			.ix = INT("ix"),
 			.address = TEXT("address"),
 			.reply = TEXT("reply"),
 			.enhanced = TEXT("enhanced"),
@@ -482,5 +486,38 @@ review_decisions(const struct store_operator *who, const struct uuid *message,
 
 	review_session_arg(&call.args, who);
 	pg_uuid(&call.args, message);
+	review_call(who->db, &call);
+}
+
+static void
+fill_pauses(void *out, struct arena *mem, const struct pg_result *res)
+{
+	struct review_pauses *o = out;
+	int i;
+
+	o->n = (size_t)pg_rows(res);
+	o->row = arena_array(mem, o->n, sizeof(*o->row));
+	for (i = 0; i < pg_rows(res); i++)
+		o->row[i] = (struct review_pause){
+			.level = TEXT("level"),
+			.tenant_slug = TEXT("tenant_slug"),
+			.address = TEXT("address"),
+		};
+}
+
+void
+review_pauses(const struct store_operator *who, struct arena *mem,
+    struct review_pauses *out, review_done_fn *done, void *arg)
+{
+	struct review_call call = {
+		.sql = "select * from api.review_pauses_1($1)",
+		.mem = mem,
+		.out = out,
+		.fill = fill_pauses,
+		.done = done,
+		.arg = arg,
+	};
+
+	review_session_arg(&call.args, who);
 	review_call(who->db, &call);
 }

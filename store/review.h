@@ -116,8 +116,9 @@ struct review_keys {
 	struct str tenant_box, tenant_priv; /* in the arena */
 	unsigned char tenant_pub[32];
 };
+/* `why` as for review_get(); without it decided mail answers 403. */
 void review_keys(const struct store_operator *who, const struct uuid *message,
-    int version, struct arena *mem, struct review_keys *out,
+    int version, const char *why, struct arena *mem, struct review_keys *out,
     review_done_fn *done, void *arg);
 
 struct review_chunks {
@@ -126,13 +127,15 @@ struct review_chunks {
 	size_t n;
 };
 void review_body(const struct store_operator *who, const struct uuid *message,
-    int version, int from, int limit, struct arena *mem,
+    int version, int from, int limit, const char *why, struct arena *mem,
     struct review_chunks *out, review_done_fn *done, void *arg);
 
 struct review_recipient {
+	int ix; /* from 1: the number uncertain mail is settled by */
 	char *address, *reply, *enhanced;
 	char kind;
-	int delivery, reply_code, attempts;
+	int delivery; /* -1 before release */
+	int reply_code, attempts;
 	int64_t next_us;
 };
 struct review_recipients {
@@ -170,5 +173,18 @@ struct review_decisions {
 void review_decisions(const struct store_operator *who,
     const struct uuid *message, struct arena *mem, struct review_decisions *out,
     review_done_fn *done, void *arg);
+
+/* A pause in force in the operator's scope; at most 20 inboxes are listed. */
+struct review_pause {
+	char *level; /* "global", "tenant" or "inbox" */
+	char *tenant_slug, *address; /* "" where the level has none */
+};
+struct review_pauses {
+	struct review_answer is;
+	struct review_pause *row;
+	size_t n;
+};
+void review_pauses(const struct store_operator *who, struct arena *mem,
+    struct review_pauses *out, review_done_fn *done, void *arg);
 
 #endif

@@ -652,7 +652,35 @@ BEGIN
 	    WHERE s.message_id = mid;
 END $$;
 
-CREATE FUNCTION api.review_keys_1(s bytea, mid uuid, for_version smallint)
+-- Who may see what it says.
+CREATE FUNCTION d.op_may_open(op bigint, mid uuid) RETURNS boolean
+	LANGUAGE sql STABLE
+	RETURN EXISTS (SELECT 1 FROM d.state y WHERE y.message_id = mid
+	    AND d.op_may(op, ARRAY['reviewer', 'senior', 'auditor'],
+	    y.tenant_id, y.inbox_id));
+
+-- Is a reason missing, without which decided mail does not open (A19)? What
+-- is given is written down with every view.
+CREATE FUNCTION d.view_no(op bigint, mid uuid, why text, event text,
+	from_seq int) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	g record;
+BEGIN
+	SELECT y.tenant_id, y.state INTO g FROM d.state y
+	    WHERE y.message_id = mid;
+	IF NOT FOUND OR g.state = 1 THEN
+		RETURN false;
+	END IF;
+	IF coalesce(length(btrim(why)), 0) NOT BETWEEN 1 AND 500 THEN
+		RETURN true;
+	END IF;
+	PERFORM d.note(g.tenant_id, 'op:' || op::text, event, mid,
+	    json_build_object('why', why, 'from', from_seq)::text);
+	RETURN false;
+END $$;
+
+CREATE FUNCTION api.review_keys_1(s bytea, mid uuid, for_version smallint,
+	why text)
 	RETURNS TABLE (status int, code text, deployment bytea, epoch int, tenant_id bigint,
 	inbox_id bigint, version smallint, round smallint, digest bytea,
 	tenant_epoch int, tenant_box bytea, tenant_priv bytea, tenant_pub bytea,
@@ -672,6 +700,14 @@ BEGIN
 		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
 		RETURN;
 	END IF;
+	IF d.op_may_open(o.operator_id, mid) AND d.view_no(o.operator_id, mid,
+	    review_keys_1.why, 'message.opened', NULL) THEN
+		RETURN QUERY SELECT 403, 'reason_required', NULL::bytea, NULL::int,
+		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
+		    NULL::bytea, NULL::int, NULL::bytea, NULL::bytea, NULL::bytea,
+		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
+		RETURN;
+	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, m.tenant_id,
 	    m.inbox_id, m.version, s.round, m.digest, m.tenant_epoch,
 	    m.tenant_box, k.priv_box, k.pub, m.chunks, m.size, m.body_tag,
@@ -683,8 +719,7 @@ BEGIN
 	    JOIN d.tenant_key k ON k.tenant_id = m.tenant_id
 	        AND k.epoch = m.tenant_epoch
 	    LEFT JOIN d.deployment y ON y.one
-	    WHERE s.message_id = mid AND d.op_may(o.operator_id,
-	        ARRAY['reviewer', 'senior', 'auditor'], s.tenant_id, s.inbox_id);
+	    WHERE s.message_id = mid AND d.op_may_open(o.operator_id, mid);
 	IF NOT FOUND THEN
 		o.status := 404;
 		o.code := 'not_found';
@@ -694,14 +729,10 @@ BEGIN
 		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
 		RETURN;
 	END IF;
-	-- Opening what was decided leaves a trace.
-	INSERT INTO d.audit (tenant_id, actor, event, message_id)
-	    SELECT y.tenant_id, 'op:' || o.operator_id::text, 'message.opened',
-	    mid FROM d.state y WHERE y.message_id = mid AND y.state <> 1;
 END $$;
 
 CREATE FUNCTION api.review_body_1(s bytea, mid uuid, for_version smallint,
-	from_seq int, lim int)
+	from_seq int, lim int, why text)
 	RETURNS TABLE (status int, code text, seq int, data bytea)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
@@ -715,13 +746,15 @@ BEGIN
 		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::bytea;
 		RETURN;
 	END IF;
-	PERFORM 1 FROM d.state y WHERE y.message_id = mid
-	    AND d.op_may(o.operator_id, ARRAY['reviewer', 'senior', 'auditor'],
-	    y.tenant_id, y.inbox_id);
-	IF NOT FOUND THEN
+	IF NOT d.op_may_open(o.operator_id, mid) THEN
 		o.status := 404;
 		o.code := 'not_found';
 		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::bytea;
+		RETURN;
+	END IF;
+	IF d.view_no(o.operator_id, mid, review_body_1.why, 'message.read',
+	    from_seq) THEN
+		RETURN QUERY SELECT 403, 'reason_required', NULL::int, NULL::bytea;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, b.seq, b.data

@@ -688,6 +688,27 @@ BEGIN
 	    ORDER BY p.name;
 END $$;
 
+-- An address or a slug as numbers, for what needs no sign-in (A12): whoever
+-- may pause and tighten has to be able to say what.
+CREATE FUNCTION api.ctl_find_1(uid bigint, which text) RETURNS TABLE (
+	status int, code text, tenant_id bigint, inbox_id bigint)
+	LANGUAGE plpgsql STABLE SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	IF strpos(which, '@') > 0 THEN
+		RETURN QUERY SELECT 200, NULL::text, y.tenant_id, y.inbox_id
+		    FROM d.address y WHERE y.domain = split_part(lower(which), '@', 2)
+		    AND y.local_part = split_part(lower(which), '@', 1);
+	ELSE
+		RETURN QUERY SELECT 200, NULL::text, t.tenant_id, NULL::bigint
+		    FROM d.tenant t WHERE t.slug = lower(which);
+	END IF;
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 404, 'not_found', NULL::bigint, NULL::bigint;
+	END IF;
+END $$;
+
 CREATE FUNCTION api.tighten_1(uid bigint, tenant bigint, inbox bigint,
 	to_mode smallint, reason text) RETURNS TABLE (status int, code text,
 	mode smallint, mode_epoch int) LANGUAGE plpgsql SECURITY DEFINER
@@ -1117,7 +1138,8 @@ GRANT EXECUTE ON FUNCTION api.deployment_init_1, api.tenant_create_1,
 	api.tenants_1, api.tenant_set_1, api.domain_add_1, api.domain_verify_1,
 	api.domains_1, api.inbox_create_1, api.inbox_find_1, api.inbox_reset_1,
 	api.plan_set_1, api.plans_1, api.limits_set_1, api.operator_add_1,
-	api.operator_disable_1, api.operators_1, api.tighten_1, api.ctl_pause_1,
+	api.operator_disable_1, api.operators_1, api.ctl_find_1, api.tighten_1,
+	api.ctl_pause_1,
 	api.key_kill_1, api.queue_1, api.trace_1, api.trace_events_1,
 	api.maintain_1, api.doctor_1 TO l_ctl;
 SET LOCAL ROLE p_seal;

@@ -317,14 +317,22 @@ def test_tightening_needs_no_login(ready):
     ready.ok("inbox", "create", "calm@acme.example", "--tenant", "acme")
     row = ready.rows("inbox", "show", "calm@acme.example")[0]
     numbers = "%d.%d" % (row["tenant_id"], row["inbox_id"])
-    for words in (["tighten", numbers, "read_only"], ["pause", numbers],
+    for words in (["tighten", "calm@acme.example", "gated_all"],
+                  ["tighten", numbers, "read_only"],
+                  ["pause", "Calm@acme.example"], ["pause", numbers],
+                  ["pause", "--tenant", "acme"],
                   ["pause", "--tenant", str(row["tenant_id"])]):
         done = ready.run(*words, "--reason", "alarm", session="nobody")
         assert done.returncode == 0, done.stderr
     row = ready.rows("inbox", "show", "calm@acme.example")[0]
     assert row["mode"] == "read_only" and row["paused"] is True
-    assert ready.run("resume", numbers, "--reason", "x",
-                     session="nobody").returncode == 1
+    for nobody in ("nosuch@acme.example", "nosuch"):
+        words = [nobody] if "@" in nobody else ["--tenant", nobody]
+        done = ready.run("pause", *words, "--reason", "x", session="nobody")
+        assert done.returncode == 1 and "not_found" in done.stderr, done
+    for which in (numbers, "calm@acme.example"):
+        assert ready.run("resume", which, "--reason", "x",
+                         session="nobody").returncode == 1
     ready.ok("resume", "--tenant", "acme", "--reason", "over",
              "--password-file", ready.path("password"))
 

@@ -161,8 +161,8 @@ static const struct view_queue_row rows[] = {
 	    .test = true },
 };
 
-static const struct view_pause pause = { "inbox",
-	"research@agents.example.com" };
+static const struct view_pause pause = { "inbox", "research@agents.example.com",
+	2 };
 
 static void
 queue(struct buf *out)
@@ -191,16 +191,19 @@ queue(struct buf *out)
 }
 
 static const struct view_rcpt rcpts[] = {
-	{ .address = "jana.novak@example.org",
+	{ .delivery = -1,
+	    .address = "jana.novak@example.org",
 	    .name = "Jana Nov\xc3\xa1kov\xc3\xa1",
 	    .kind = VIEW_RCPT_TO,
 	    .external = true },
-	{ .address = "accounts@xn--pypal-4ve.com",
+	{ .delivery = -1,
+	    .address = "accounts@xn--pypal-4ve.com",
 	    .unicode = "p\xd0\xb0ypal.com",
 	    .name = NASTY,
 	    .kind = VIEW_RCPT_CC,
 	    .external = true },
-	{ .address = "archive@collector.example.net",
+	{ .delivery = -1,
+	    .address = "archive@collector.example.net",
 	    .kind = VIEW_RCPT_BCC,
 	    .external = true },
 };
@@ -347,12 +350,12 @@ message(struct buf *out)
 	save("message-low.html", out);
 	m = message_of();
 	memcpy(sent, m.rcpts, sizeof(sent));
-	sent[0].state = "delivered";
+	sent[0].delivery = 3;
 	sent[0].reply = "250 2.0.0 OK queued as 4F2B1";
-	sent[1].state = "will retry";
+	sent[1].delivery = 4;
 	sent[1].reply = "451 4.7.1 " NASTY;
 	sent[1].next_us = NOW + 5 * MIN;
-	sent[2].state = "failed";
+	sent[2].delivery = 5;
 	sent[2].reply = "550 5.1.1 no such user";
 	m.rcpts = sent;
 	m.state = "deferred";
@@ -360,8 +363,16 @@ message(struct buf *out)
 	m.verdict = "a";
 	m.decided_by = "maria";
 	m.decided_us = NOW - 9 * MIN;
+	m.may_cancel = true;
 	view_message(out, &shell, &m);
 	save("message-sent.html", out);
+	m.state = "uncertain";
+	sent[0].delivery = sent[1].delivery = 6;
+	m.may_cancel = false;
+	m.may_settle = true;
+	view_message(out, &shell, &m);
+	save("message-uncertain.html", out);
+	m.may_settle = false;
 	m.state = "rejected";
 	m.verdict = "r";
 	m.category = "wrong_recipient";
@@ -444,7 +455,9 @@ others(struct buf *out)
 	const struct view_history history = {
 		.rows = past, .row_count = 3, .show = "all", .first = true
 	};
-	const struct view_inboxes boxes = { inboxes, 3 };
+	const struct view_inboxes boxes = {
+		.rows = inboxes, .row_count = 3, .more = 12
+	};
 	const struct view_pauses pauses = {
 		.rows = switches, .row_count = 4, .step_up = true
 	};
@@ -457,7 +470,9 @@ others(struct buf *out)
 		.return_to = "/q" };
 	const struct view_setup setup = { .token = NASTY };
 	const struct view_problem problem = { .code = 409,
-		.heading = "Already decided",
+		.heading = "Nothing was done",
+		.name = "state_conflict",
+		.request_id = "req_01kb3w9m6hf3a8q0v1r7c2d4e5",
 		.text = NASTY,
 		.link = "/q",
 		.link_label = "Back to the queue" };

@@ -86,7 +86,7 @@ def test_forged_identity_is_overwritten_and_gives_nothing(db, w, x, login):
         assert [q["status"] for q in r] == [401]
         assert call(c, "review_body_1", s=None, mid=m["mid"],
                     for_version=None, from_seq=0,
-                    lim=1)[0]["status"] == 401
+                    lim=1, why=None)[0]["status"] == 401
     if login == "l_worker":
         r = call(c, "fetch_1", t=x.tenant, mid=m["mid"], dom="x.example",
                  lease=uuid7())
@@ -259,9 +259,10 @@ def test_operators_stay_in_their_scope(w):
         assert call1(w.rv, "review_get_1", s=s, mid=msg["mid"],
                      why="x")["status"] == want
         assert call1(w.rv, "review_keys_1", s=s, mid=msg["mid"],
-                     for_version=None)["status"] == want
+                     for_version=None, why=None)["status"] == want
         assert call1(w.rv, "review_body_1", s=s, mid=msg["mid"],
-                     for_version=None, from_seq=0, lim=1)["status"] == want
+                     for_version=None, from_seq=0, lim=1,
+                     why=None)["status"] == want
         assert call1(w.rv, "review_recipients_1", s=s,
                      mid=msg["mid"])["status"] == want
         assert w.approve(msg, s)["status"] == want
@@ -288,6 +289,44 @@ def test_operators_stay_in_their_scope(w):
                  why=None)["may_why"] == "missing_permission"
     assert w.approve(m, aud)["status"] == 403
     assert w.reject(m, aud)["status"] == 403
+
+
+def test_decided_mail_opens_only_for_a_reason(w, su):
+    """A19: the database asks, not only the page; each view leaves a row."""
+    m = w.inboxes[0].message()
+    assert submit(w.gw, m)["status"] == 202
+    keys = lambda why: call1(  # noqa
+        w.rv, "review_keys_1", s=w.root, mid=m["mid"], for_version=None,
+        why=why)
+    body = lambda why: call(  # noqa
+        w.rv, "review_body_1", s=w.root, mid=m["mid"], for_version=None,
+        from_seq=0, lim=4, why=why)
+
+    def views():
+        cur = su.cursor()
+        cur.execute("SELECT event, detail::json ->> 'why' FROM d.audit WHERE "
+                    "message_id = %s AND event IN ('message.opened', "
+                    "'message.read') ORDER BY n", (m["mid"],))
+        return cur.fetchall()
+
+    assert keys(None)["tenant_box"] is not None and body(None)[0]["data"]
+    assert views() == []  # held mail is what the queue is for
+    assert w.reject(m, w.root)["status"] == 200
+    for why in (None, "", "  ", "x" * 501):
+        k, b = keys(why), body(why)
+        assert (k["status"], k["code"]) == (403, "reason_required"), why
+        assert k["tenant_box"] is None and k["tenant_priv"] is None
+        assert [(r["status"], r["data"]) for r in b] == [(403, None)], why
+    assert views() == []
+    assert keys("the customer called")["tenant_box"] is not None
+    assert body("the customer called")[0]["data"]
+    assert views() == [("message.opened", "the customer called"),
+                       ("message.read", "the customer called")]
+    # Whoever may not see it learns nothing of it, and leaves no view.
+    s = w.operator("elsewhere", "reviewer", tenant=w.inboxes[2].tenant)
+    assert call1(w.rv, "review_keys_1", s=s, mid=m["mid"], for_version=None,
+                 why="x")["status"] == 404
+    assert len(views()) == 2
 
 
 def test_sessions_end(w, su):

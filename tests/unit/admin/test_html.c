@@ -96,7 +96,7 @@ static const struct view_history history = { .rows = &past,
 static const struct view_rcpt rcpt = { .address = NASTY "@" NASTY,
 	.name = NASTY,
 	.unicode = NASTY,
-	.state = NASTY,
+	.delivery = 6,
 	.reply = NASTY };
 static const struct view_header header = { NASTY, NASTY, false };
 static const struct view_file file = { .name = NASTY,
@@ -151,6 +151,10 @@ test_views(void **state)
 		m.tab = (enum view_tab)tab;
 		view_message(&out, &shell, &m);
 	}
+	m.state = "uncertain";
+	m.may_settle = m.may_cancel = true;
+	view_message(&out, &shell, &m);
+	assert_non_null(strstr(buf_cstr(&out), "name=\"outcome\""));
 	assert_null(strstr(buf_cstr(&out), "<img"));
 	assert_null(strstr(buf_cstr(&out), "<script>"));
 	assert_null(strstr(buf_cstr(&out), "x onerror=alert(1)></"));

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page_settle.c - taking back what was approved, and what may have been sent
+ *
+ * Both only ever make less leave, but for one outcome of the second: to send
+ * again what may have arrived. The form says so, and the reason is kept.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/handlers.h"
+#include "admin/page.h"
+#include "base/log.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "store/decide.h"
+
+#define RCPT_MAX 1000
+
+struct moving {
+	struct uuid message;
+	struct moved_answer answer;
+	struct review_events events;
+	const char *said;
+	char id[UUID_ID_MAX];
+};
+
+static void
+draw_conflict(struct page *page)
+{
+	struct moving *m = page->mine;
+	struct view_problem problem = { .heading = "Nothing was done",
+		.name = m->answer.is.text };
+	struct buf text = { 0 }, link = { 0 };
+
+	page_winner(&text, &m->events, page->who->session.now_us);
+	buf_puts(&text, "It is too late for what you asked.");
+	buf_printf(&link, "/m/%s", m->id);
+	problem.text = buf_cstr(&text);
+	problem.link = buf_cstr(&link);
+	problem.link_label = "See what happened";
+	page_problem_send(page->req, 409, &problem);
+	buf_free(&text);
+	buf_free(&link);
+}
+
+static void
+on_moved(struct page *page)
+{
+	struct moving *m = page->mine;
+	char path[UUID_ID_MAX + 8];
+
+	if (m->answer.is.status == 409) {
+		log_info("admin.conflict",
+		    KV("operator", page->who->session.operator_id),
+		    KV("message", m->id));
+		review_events(&page->who->op, &m->message, &page->mem,
+		    &m->events, page_arrived, page_wait(page));
+		page_then(page, draw_conflict);
+		return;
+	}
+	if (m->answer.is.status >= 300) {
+		page_refuse(page, &m->answer.is);
+		return;
+	}
+	admin_recent_drop(page->admin, &m->message);
+	log_info("admin.decide", KV("operator", page->who->session.operator_id),
+	    KV("message", m->id), KV("code", m->said));
+	snprintf(path, sizeof(path), "/m/%s", m->id);
+	page_done(page, path, m->said);
+}
+
+static struct moving *
+start(struct http_request *req, struct page **page, const char *said)
+{
+	struct moving *m;
+
+	*page = page_new_action(req, sizeof(*m));
+	if (*page == NULL)
+		return NULL;
+	m = (*page)->mine;
+	if (!page_message_id(*page, &m->message))
+		return NULL;
+	uuid_to_id(m->id, "msg_", &m->message);
+	m->said = said;
+	return m;
+}
+
+void
+handle_cancel_post(struct http_request *req)
+{
+	struct page *page;
+	struct moving *m = start(req, &page, "canceled");
+
+	if (m == NULL)
+		return;
+	decide_cancel(&page->who->op, &m->message,
+	    http_request_field(req, "note", 0), &m->answer, page_arrived,
+	    page_wait(page));
+	page_then(page, on_moved);
+}
+
+/* The ticked recipients; 0 when one is no number or none is ticked. */
+static size_t
+read_ticks(struct http_request *req, int *ix)
+{
+	const char *text;
+	unsigned long long v;
+	size_t n;
+
+	for (n = 0;
+	     n < RCPT_MAX && (text = http_request_field(req, "ix", n)) != NULL;
+	     n++) {
+		if (!str_to_u64(str_of(text), RCPT_MAX, &v) || v == 0)
+			return 0;
+		ix[n] = (int)v;
+	}
+	return n;
+}
+
+void
+handle_settle_post(struct http_request *req)
+{
+	const char *outcome = http_request_field(req, "outcome", 0);
+	struct page *page;
+	struct moving *m = start(req, &page, "settled");
+	int ix[RCPT_MAX];
+	size_t n;
+
+	if (m == NULL)
+		return;
+	n = read_ticks(req, ix);
+	if (n == 0 || outcome == NULL) {
+		page_problem(req, 422, "Nothing was done",
+		    "Tick at least one recipient and say what became of it.");
+		return;
+	}
+	decide_settle(&page->who->op, &m->message, ix, n, outcome,
+	    http_request_field(req, "note", 0), &m->answer, page_arrived,
+	    page_wait(page));
+	page_then(page, on_moved);
+}
