@@ -12,7 +12,9 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -92,11 +94,28 @@ def paths(args, user, was_root):
     return state, sockets
 
 
+def is_plain(path):
+    """make cannot build where a path has spaces or signs of the shell."""
+    return re.fullmatch(r"[\w@%+,./-]+", str(path), re.A) is not None
+
+
+def work_folder(state, user):
+    """Where to build: in the state folder, if make can."""
+    if is_plain(state):
+        return state
+    tag = hashlib.sha256(str(state).encode()).hexdigest()[:8]
+    return pathlib.Path("/var/tmp") / f"postern-qs-{user.pw_uid}-{tag}"
+
+
 def own_folder(path, user, mode):
     """Make a folder that only `user` can have made; refuse another's."""
-    path.mkdir(parents=True, exist_ok=True)
-    if os.geteuid() == 0:
-        os.chown(path, user.pw_uid, user.pw_gid)
+    for folder in reversed([path, *path.parents]):
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        if os.geteuid() == 0:
+            os.chown(folder, user.pw_uid, user.pw_gid, follow_symlinks=False)
     info = path.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != user.pw_uid:
         die(f"{path} belongs to somebody else")
@@ -131,8 +150,8 @@ def die_with_parent(signal_number):
 
 
 class Quickstart:
-    def __init__(self, args, user, state, sockets):
-        self.args, self.user = args, user
+    def __init__(self, args, user, state, sockets, work):
+        self.args, self.user, self.work = args, user, work
         self.state, self.sockets = state, sockets
         self.children = []  # (name, Popen), in order of start
         self.timings = {}
@@ -141,8 +160,8 @@ class Quickstart:
         self.port = {"smtp": base + 587, "smtps": base + 465,
                      "api": base + 443, "admin": base + 444,
                      "capture": base + 25, "metrics": base + 580}
-        self.bin = state / "install" / "bin"
-        self.sbin = state / "install" / "sbin"
+        self.bin = work / "install" / "bin"
+        self.sbin = work / "install" / "sbin"
         self.conf = state / "postern.conf"
         self.json = state / "quickstart.json"
 
@@ -169,15 +188,15 @@ class Quickstart:
 
     # ---- build
     def build(self):
-        """An out-of-tree build, installed under the state folder."""
-        src, build = TOP, self.state / "build"
+        """An out-of-tree build, installed beside it."""
+        src, build = TOP, self.work / "build"
         build.mkdir(exist_ok=True)
-        if not os.access(TOP, os.W_OK):
-            src = self.state / "source"
+        if not os.access(TOP, os.W_OK) or not is_plain(TOP):
+            src = self.work / "source"
             shutil.copytree(TOP, src, dirs_exist_ok=True, symlinks=True,
                             ignore=shutil.ignore_patterns(
                                 ".git", "build", "node_modules"))
-        llhttp = self.state / "llhttp"
+        llhttp = self.work / "llhttp"
         log = open(self.state / "build.log", "w")
 
         def tool(command, cwd):
@@ -192,7 +211,7 @@ class Quickstart:
             tool(["./autogen.sh"], src)
         if not (build / "Makefile").exists():
             tool([src / "configure", "--quiet",
-                  f"--prefix={self.state}/install",
+                  f"--prefix={self.work}/install",
                   f"--with-llhttp={llhttp}"], build)
         tool(["make", "-s", f"-j{os.cpu_count()}"], build)
         tool(["make", "-s", "install"], build)
@@ -468,7 +487,7 @@ log_parameter_max_length_on_error = 0
         write_private(self.json, json.dumps(self.facts, indent=1) + "\n")
         ca = self.facts["ca_file"]
         write_private(self.state / "env", "".join(
-            f"export {k}='{v}'\n" for k, v in (
+            f"export {k}={shlex.quote(str(v))}\n" for k, v in (
                 ("POSTERN_URL", self.facts["api_url"]),
                 ("POSTERN_KEY", made["key"]),
                 ("POSTERN_SMTP_KEY", made["smtp_key"]),
@@ -492,7 +511,7 @@ Postern is running. Every message it takes waits for a person.
 
 Paste in another terminal:
 
-  . {self.state}/env
+  . {shlex.quote(str(self.state / 'env'))}
   curl -sS $POSTERN_URL/v1/messages/send -H "Authorization: Bearer $POSTERN_KEY" --json '{{"to": ["ann@example.org"], "subject": "By REST", "text": "Hello"}}'
   printf 'From: %s\\nTo: ann@example.org\\nSubject: By SMTP\\n\\nHello\\n' "$POSTERN_INBOX" | curl -sS --crlf --url smtps://$POSTERN_SMTPS --user "$POSTERN_INBOX:$POSTERN_SMTP_KEY" --mail-from "$POSTERN_INBOX" --mail-rcpt ann@example.org --upload-file -
 
@@ -501,8 +520,24 @@ This one-machine trial runs all programs as user {self.user.pw_name}, so the zon
 share one system user; a real installation gives each its own.
 """)
 
+    def check_ports(self):
+        """Before anything is built: what another program listens on."""
+        base = self.args.port_base
+        if not 1024 <= base <= 64900:
+            die("--port-base must lie between 1024 and 64900")
+        for port in (*list(self.port.values())[:5],
+                     *(self.port["metrics"] + i for i in range(3))):
+            with socket.socket() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    s.bind(("127.0.0.1", port))
+                except OSError as e:
+                    die(f"port {port}: {e.strerror}; choose other ports "
+                        "with --port-base N")
+
     def up(self):
         say(f"Postern quickstart in {self.state}")
+        self.check_ports()
         self.step("build", self.build)
         self.step("certificate", self.certificate)
         self.step("secrets", self.passwords)
@@ -630,10 +665,14 @@ def main():
     args = p.parse_args()
     user, was_root = become_user()
     state, sockets = paths(args, user, was_root)
+    if set(str(state)) & set("\"'\\\n$"):
+        die("the state folder's path may not hold quotes, \\ or $")
     if args.stop or args.purge:
         stop_running(state)
         if args.purge:
             shutil.rmtree(state, ignore_errors=True)
+            if not is_plain(state):
+                shutil.rmtree(work_folder(state, user), ignore_errors=True)
             shutil.rmtree(sockets, ignore_errors=True)
             say(f"removed {state}")
         return
@@ -641,10 +680,12 @@ def main():
         die(f"already running in {state}; stop it with --stop first")
     own_folder(state, user, 0o700)
     own_folder(sockets, user, 0o700)
+    work = work_folder(state, user)
+    own_folder(work, user, 0o700)
     if was_root:
         drop(user)
     os.umask(0o077)
-    quick = Quickstart(args, user, state, sockets)
+    quick = Quickstart(args, user, state, sockets, work)
     if args.detach:
         detach(quick)
     else:
