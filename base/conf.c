@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/conf_parse.h"
 #include "base/str.h"
@@ -303,6 +304,28 @@ expand_user(char **path, const char *user)
 	*path = made;
 }
 
+/*
+ * The service manager can hand a key to one program alone (LoadCredential=);
+ * a file of that name there is taken in place of the configured one.
+ */
+static void
+use_credential(char **path)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	const char *slash = strrchr(*path, '/');
+	char *given;
+
+	if (folder == NULL || folder[0] != '/' || slash == NULL)
+		return;
+	given = xasprintf("%s%s", folder, slash);
+	if (access(given, R_OK) != 0) {
+		free(given);
+		return;
+	}
+	free(*path);
+	*path = given;
+}
+
 struct conf *
 conf_load(const char *path, const char *program, struct err *err)
 {
@@ -331,9 +354,12 @@ conf_load(const char *path, const char *program, struct err *err)
 		return NULL;
 	}
 	for (i = 0; i < NOPTIONS; i++) {
-		if (options[i].type == CONF_TYPE_path)
-			expand_user(field_of(&options[i], reading.conf),
-			    conf_redis_user(reading.conf, program));
+		if (options[i].type != CONF_TYPE_path)
+			continue;
+		expand_user(field_of(&options[i], reading.conf),
+		    conf_redis_user(reading.conf, program));
+		if (strstr(options[i].name, "_file") != NULL)
+			use_credential(field_of(&options[i], reading.conf));
 	}
 	return reading.conf;
 }

@@ -39,7 +39,8 @@ struct conf {
 
 /*
  * Read `path` for `program`. NULL, with the file and line to edit in `err`,
- * when it cannot be used. Free with conf_free().
+ * when it cannot be used. Free with conf_free(). An option *_file whose file
+ * name exists in $CREDENTIALS_DIRECTORY (systemd's LoadCredential) means that.
  */
 MUST_CHECK struct conf *conf_load(
     const char *path, const char *program, struct err *err);

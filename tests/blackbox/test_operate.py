@@ -283,6 +283,29 @@ def test_lost_connections_are_counted(site):
     ready(site, "posternd", 200, "ready")
 
 
+def test_trace_finds_a_message_by_each_name(site):
+    """ID, UUID, Message-ID and address lead to the same history."""
+    password, session = site.path("password"), site.path("session")
+    with open(password, "w") as f:
+        f.write(site.operator_password + "\n")
+    site.ctl("login", site.operator, "--password-file", password,
+             session=session)
+    box = site.add_inbox("traced@acme.example")
+    site.set_mode(box, 4)
+    mid = site.submit(rcpts=["once@dest.example"], box=box)
+    site.wait_state(mid, "sent")
+    rfc = site.sql("SELECT rfc_message_id AS i FROM d.message WHERE "
+                   "message_id = %s", mid)[0]["i"]
+    for name in (pages.public_id(mid), mid, rfc, "once@dest.example",
+                 box.address):
+        text = site.ctl("trace", name, session=session)
+        assert pages.public_id(mid) in text or mid in text, (name, text)
+        for word in ("submit", "sent"):
+            assert word in text, (name, text)
+    with pytest.raises(RuntimeError, match="nothing known"):
+        site.ctl("trace", "never@dest.example", session=session)
+
+
 # -- the service manager ------------------------------------------------------
 
 class Notify:
@@ -522,3 +545,130 @@ def test_damaged_file_is_not_taken_for_none(copies):
     finally:
         with open(path, "w") as f:
             f.write(" ".join(good) + "\n")
+
+
+# -- units --------------------------------------------------------------------
+
+UNITS = os.path.join(postern.TOP, "deploy", "systemd")
+UNIT_OF = {"posternd": "postern-gateway", "postern-admin": "postern-admin",
+           "postern-deliver": "postern-deliver"}
+analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None,
+                             reason="no systemd-analyze")
+
+
+def unit(name):
+    """Its lines as (key, value), in order."""
+    with open(os.path.join(UNITS, name)) as f:
+        return [tuple(x.rstrip("\n").split("=", 1)) for x in f if "=" in x
+                and not x.startswith("#")]
+
+
+def services():
+    return sorted(x for x in os.listdir(UNITS) if x.endswith(".service"))
+
+
+@analyze
+def test_units_are_well_formed(tmp_path):
+    """Nothing unknown, nothing misspelt; the programs are those built."""
+    for name in os.listdir(UNITS):
+        with open(os.path.join(UNITS, name)) as f:
+            text = f.read()
+        text = re.sub(r"^ExecStart=/usr/s?bin/", "ExecStart=%s/"
+                      % os.path.abspath(postern.build_dir()), text,
+                      flags=re.M)
+        text = re.sub(r"^Documentation=.*\n", "", text, flags=re.M)
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--recursive-errors=no",
+         *(str(tmp_path / n) for n in os.listdir(UNITS))],
+        capture_output=True, text=True, timeout=60)
+    said = [x for x in done.stderr.splitlines() if str(tmp_path) in x
+            or "postern" in x]
+    assert not said, said
+
+
+@analyze
+@pytest.mark.parametrize("name", services())
+def test_units_are_hardened(name):
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20",
+         "--no-pager", os.path.join(UNITS, name)],
+        capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout[-400:] + done.stderr
+
+
+def test_each_unit_is_its_own_user_with_its_own_keys():
+    """SECURITY's table of keys, as the units hand them out."""
+    got = {n: dict(unit(n)) for n in services()}
+    users = [u["User"] for u in got.values()]
+    assert len(set(users)) == len(users) and "root" not in users
+    for u in got.values():
+        assert u["LimitCORE"] == "0" and u["NoNewPrivileges"] == "yes"
+        assert u["InaccessiblePaths"] == "-/etc/postern/keys"
+    with open(os.path.join(postern.TOP, "SECURITY.md")) as f:
+        table = dict(re.findall(r"^\| `([\w.]+\.key)` \| ([^|]+) \|",
+                                f.read(), re.M))
+    assert len(table) == 5
+    of = {"postern-gateway": "posternd", "postern-seal": "posternctl seal"}
+    for key, holders in table.items():
+        has = {of.get(n[:-8], n[:-8]) for n in services()
+               if ("LoadCredential", "%s:/etc/postern/keys/%s" % (key, key))
+               in unit(n)}
+        assert has == set(re.findall(r"`([^`]+)`", holders)), key
+
+
+def allowed(name):
+    """The system calls that a unit's filter lets through."""
+    def members(word):
+        if not word.startswith("@"):
+            return {word}
+        out = subprocess.run(["systemd-analyze", "syscall-filter", word],
+                             capture_output=True, text=True, check=True)
+        found = set()
+        for line in out.stdout.splitlines()[1:]:
+            line = line.strip()
+            if line and not line.startswith("#"):
+                found |= members(line)
+        return found
+    calls = members("@default")
+    for key, value in unit(name):
+        if key != "SystemCallFilter":
+            continue
+        for word in value.lstrip("~").split():
+            calls = calls - members(word) if value[0] == "~" \
+                else calls | members(word)
+    return calls
+
+
+@analyze
+def test_units_allow_what_programs_call():
+    """Each program under strace, from its start through a message to its
+    end; what it called stands in its unit's filter."""
+    with Relaying() as d:
+        d.programs.pop("posternd").stop()
+        for program in PROGRAMS:
+            p = Process(program, [
+                "strace", "-f", "-qq", "-e", "signal=none", "-o",
+                d.path("log", program + ".strace"),
+                os.path.join(postern.build_dir(), program), "-c", d.conf],
+                d.user)
+            os.chmod(d.path("log"), 0o777)
+            d.programs[program] = p
+            p.wait("daemon.ready", timeout=60)
+        d.worker = d.programs["postern-deliver"]
+        gated = d.add_inbox("gated@acme.example")
+        mid = d.submit(box=gated)
+        d.submit_rest(gated)
+        assert pages.Pages(d).approve(mid) == 303
+        d.due(mid)
+        d.wait_state(mid, "sent", timeout=60)
+        for program in PROGRAMS:
+            with open("/proc/%d/task/%d/children" % (
+                    d.programs[program].pid, d.programs[program].pid)) as f:
+                os.kill(int(f.read().split()[0]), signal.SIGTERM)
+            assert d.programs[program].proc.wait(65) == 0
+            with open(d.path("log", program + ".strace")) as f:
+                called = set(re.findall(r"^\d+ +(\w+)\(", f.read(), re.M))
+            assert "execve" in called and "epoll_wait" in called
+            missing = called - allowed(UNIT_OF[program] + ".service")
+            assert not missing, (program, missing)
