@@ -71,7 +71,7 @@ api_json_known(json_t *root, const char *const *names, struct api_fault *fault)
 
 	json_object_foreach(root, key, value)
 	{
-		for (i = 0; names[i] != NULL && strcmp(names[i], key); i++)
+		for (i = 0; names[i] != NULL && strcmp(names[i], key) != 0; i++)
 			;
 		if (names[i] == NULL)
 			api_fault_set(fault, E_VALIDATION_ERROR, key,

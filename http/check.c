@@ -142,7 +142,7 @@ says_close(const struct http_head *head)
 	unsigned h;
 
 	for (h = 0; h < head->headers_n; h++) {
-		if (strcasecmp(text + head->headers[h].name, "connection"))
+		if (strcasecmp(text + head->headers[h].name, "connection") != 0)
 			continue;
 		rest = str_of(text + head->headers[h].value);
 		while (rest.n > 0) {

@@ -155,7 +155,7 @@ bool
 compose_address(struct buf *wire, struct str given, bool allow_utf8,
     struct compose_error *err)
 {
-	struct address a;
+	struct address a = { 0 };
 	struct str name;
 
 	if (!address_split(given, &name, &a, allow_utf8, err))
@@ -168,7 +168,7 @@ compose_address(struct buf *wire, struct str given, bool allow_utf8,
 static bool
 mailbox_put(struct work *w, struct str given, const char *field)
 {
-	struct address a;
+	struct address a = { 0 };
 	struct str name;
 
 	if (!text_check(w, given, 1000, field))
