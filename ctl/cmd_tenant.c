@@ -14,6 +14,28 @@
 #include "seal/key.h"
 #include "seal/keyfile.h"
 
+/* A new tenant's mail waits as long as the configuration says. */
+static int
+set_hold(struct ctl *ctl, const char *slug)
+{
+	const struct manage_arg none = MANAGE_ARG_NULL;
+	int64_t tenant;
+	json_t *rows;
+
+	if (!ctl_find_tenant(ctl, slug, &tenant))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+			MANAGE_ARG_I64(tenant), none,
+			MANAGE_ARG_I32(ctl->conf->hold / 1000), none,
+			MANAGE_ARG_END };
+
+		rows = ctl_call(ctl, "tenant_set_1", call);
+	}
+	json_decref(rows);
+	return rows != NULL ? 0 : 1;
+}
+
 int
 ctl_tenant_create(struct ctl *ctl, const struct ctl_args *args)
 {
@@ -21,6 +43,7 @@ ctl_tenant_create(struct ctl *ctl, const struct ctl_args *args)
 	unsigned char pub[32], box[32 + SEAL_BOX_EXTRA];
 	struct secret priv = { 0 }, review = { 0 };
 	struct err err = { 0 };
+	int rc;
 
 	if (!seal_keyfile_load(&review, ctl->conf->keys_review_pub_file,
 		SEAL_KEYFILE_REVIEW_PUB, &err))
@@ -35,9 +58,10 @@ ctl_tenant_create(struct ctl *ctl, const struct ctl_args *args)
 			MANAGE_ARG_BYTES(pub, sizeof(pub)),
 			MANAGE_ARG_BYTES(box, sizeof(box)), MANAGE_ARG_END };
 
-		return ctl_call_print(
+		rc = ctl_call_print(
 		    ctl, "tenant_create_1", call, "tenant added");
 	}
+	return rc == 0 ? set_hold(ctl, args->words[0]) : rc;
 }
 
 int

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "ctl/ctl.h"
@@ -69,6 +70,26 @@ ctl_trace(struct ctl *ctl, const struct ctl_args *args)
 	return n == 1 ? print_events(ctl, found) : rc;
 }
 
+/* For the journal: the timer's output is nobody's to read. */
+static void
+log_partitions(json_t *rows)
+{
+	const json_t *row;
+	size_t i;
+
+	log_set_level(LOG_LEVEL_INFO);
+	json_array_foreach(rows, i, row)
+	{
+		const char *what = ctl_text(row, "what");
+
+		if (ctl_int(row, "n") > 0 &&
+		    (strcmp(what, "partitions made") == 0 ||
+			strcmp(what, "weeks dropped") == 0))
+			log_info("maintain.partition", KV("why", what),
+			    KV("n", ctl_int(row, "n")));
+	}
+}
+
 int
 ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 {
@@ -77,10 +98,17 @@ ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 		MANAGE_ARG_I32(ctl->conf->body_keep / DAY_MS),
 		MANAGE_ARG_I32(ctl->conf->metadata_keep / DAY_MS),
 		MANAGE_ARG_END };
+	json_t *rows;
 
 	if (weeks < 0)
 		return 2;
-	return ctl_call_print(ctl, "maintain_1", call, NULL);
+	rows = ctl_call(ctl, "maintain_1", call);
+	if (rows == NULL)
+		return 1;
+	log_partitions(rows);
+	ctl_print(ctl, rows);
+	json_decref(rows);
+	return 0;
 }
 
 int

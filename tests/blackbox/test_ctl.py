@@ -212,16 +212,111 @@ def test_redis_load(site):
     assert "postern" in site.ok("redis", "load")
 
 
+# A12: what needs nobody signed in. `operator create` only makes the first.
+FREE = {"keygen", "migrate", "redis load", "login", "logout",
+        "operator create", "claim", "tighten", "pause", "seal",
+        "audit verify", "audit head", "maintain", "doctor", "ready"}
+GUARDED = {
+    "operator list": [], "operator disable": ["eve"],
+    "tenant create": ["x"], "tenant list": [],
+    "tenant set": ["acme", "--hold", "1d"],
+    "domain add": ["x.example", "--tenant", "acme"],
+    "domain verify": ["x.example", "--force"], "domain list": [],
+    "inbox create": ["a@acme.example", "--tenant", "acme"],
+    "inbox show": ["a@acme.example"], "inbox reset": ["a@acme.example"],
+    "key revoke": ["1", "1"], "plan set": ["p", "--tenant", "acme"],
+    "plan list": ["--tenant", "acme"], "limits": ["a@acme.example"],
+    "mode": ["a@acme.example", "autonomous", "--reason", "x",
+             "--password-file", "PASSWORD"],
+    "resume": ["--all", "--reason", "x", "--password-file", "PASSWORD"],
+    "suspend": ["a@acme.example", "--reason", "x"],
+    "queue": [], "trace": ["a@acme.example"],
+}
+
+
 def test_nothing_without_a_session(site):
     """A12: only housekeeping and tightening need nobody signed in."""
-    for words in (["tenant", "list"], ["tenant", "create", "x"],
-                  ["operator", "list"], ["queue"],
-                  ["trace", "a@acme.example"], ["domain", "list"],
-                  ["inbox", "show", "a@acme.example"]):
-        err = site.refused("401", *words, session="nobody")
-        assert "posternctl login" in err
+    usage = site.ok("--help")
+    commands = set()
+    for line in re.findall(r"^  ([a-z].*)$", usage, re.M):
+        words = line.split()
+        commands.add(" ".join(words[:2]) if len(words) > 1 and
+                     re.fullmatch("[a-z]+", words[1]) else words[0])
+    assert commands == FREE | set(GUARDED)
+    for command, words in GUARDED.items():
+        words = [site.path("password") if w == "PASSWORD" else w
+                 for w in words]
+        err = site.refused("401", *command.split(), *words,
+                           session="nobody")
+        assert "posternctl login" in err, command
     site.ok("maintain")
+    done = site.run("--json", "maintain", "--weeks", "9")
+    assert {"what": "partitions made"}.items() <= json.loads(
+        done.stdout)[0].items()
+    assert '"event":"maintain.partition"' in done.stderr
     assert site.run("doctor").returncode in (0, 1)
+
+
+def test_it_never_approves(site):
+    """No command does, and its login may call nothing that does."""
+    usage = site.ok("--help").lower()
+    assert not re.search(r"^  (approve|reject|release|decide)", usage, re.M)
+    may = {n for n, in site.sql(
+        "select p.proname from pg_proc p where p.pronamespace = "
+        "'api'::regnamespace and has_function_privilege('l_ctl', p.oid, "
+        "'execute')")}
+    assert not [n for n in may if re.match(
+        "decide|review|undo|release|submit|claim_due|dot", n)], may
+    db = psycopg2.connect(host=site.path("sock"), user="l_ctl",
+                          dbname="postern")
+    for table in ("decision", "release", "send_q", "state", "body"):
+        with db.cursor() as c, pytest.raises(
+                psycopg2.errors.InsufficientPrivilege):
+            c.execute("select 1 from d.%s" % table)
+        db.rollback()
+    db.close()
+
+
+def test_doctor_compares_libevent(site):
+    """With a dpkg of our own: old, good, newer, and none at all."""
+    def with_dpkg(version):
+        folder = site.path("bin-" + re.sub(r"\W", "_", str(version)))
+        os.mkdir(folder)
+        if version:
+            with open(folder + "/dpkg-query", "w") as f:
+                f.write("#!/bin/sh\nprintf %%s '%s'\n" % version)
+            os.chmod(folder + "/dpkg-query", 0o755)
+            os.symlink(shutil.which("dpkg"), folder + "/dpkg")
+        os.symlink("/bin/sh", folder + "/sh")
+        return {"PATH": folder}
+
+    def ask(env, *words):
+        return subprocess.run(
+            [posternctl(), "-c", site.path("postern.conf"), *words],
+            text=True, capture_output=True, timeout=60, env=env).stdout
+    for version, level in (("2.1.12-stable-8", "error"),
+                           ("2.1.12-stable-8+deb12u1", "ok"),
+                           ("2.1.12-stable-10", "ok"), (None, "ok")):
+        env = with_dpkg(version)
+        found = [r for r in json.loads(ask(env, "--json", "doctor"))
+                 if r["finding"] == "libevent"][0]
+        assert found["level"] == level, (version, found)
+        assert found["detail"] == (version or "unknown")
+        assert ("vulnerable" in ask(env, "--version")) == (level == "error")
+        text = ask(env, "doctor")
+        assert ("fix: apt-get install libevent" in text) == (
+            level == "error"), text
+
+
+def test_doctor_gives_each_finding_its_fix(site):
+    for row in site.run("--json", "doctor").stdout and json.loads(
+            site.run("--json", "doctor").stdout):
+        assert row["level"] in ("ok", "info", "warning", "error")
+        assert row["fix"] or row["level"] == "ok", row
+    os.chmod(site.path("keys", "review.key"), 0o644)
+    text = site.run("doctor").stdout
+    os.chmod(site.path("keys", "review.key"), 0o600)
+    assert "review.key has mode 644" in text and "fix: chmod 0600" in text
 
 
 def test_first_operator_only_once(site):
