@@ -73,8 +73,10 @@ class Inbox:
 
 class Deployment:
     def __init__(self, workers=1, extra=None, redis=True, keep=False,
-                 where=None):
-        """`where`: a folder on a real disk, if the disk matters."""
+                 where=None, pg=None, initdb=()):
+        """`where`: a folder on a real disk, if the disk matters; `pg`:
+        settings of PostgreSQL; `initdb`: more arguments of it."""
+        self.pg_settings, self.initdb = pg or {}, initdb
         self.user = run_user()
         self.workers = workers
         self.extra = extra or {}  # {"smtp": {"size_max": "1M"}}
@@ -82,6 +84,7 @@ class Deployment:
         self.keep = keep or bool(os.environ.get("POSTERN_KEEP"))
         self.programs = {}
         self.tenants = {}
+        self.claimed = []
         self.session = None
         self.closed = False
         self.dir = tempfile.mkdtemp(
@@ -193,7 +196,7 @@ class Deployment:
         data = self.path("pg", "data")
         self._run([*as_user, bins + "/initdb", "-D", data, "-U", "postgres",
                    "-A", "peer", "--locale=C.UTF-8", "-E", "UTF8",
-                   "--no-sync"], cwd="/")
+                   "--no-sync", *self.initdb], cwd="/")
         with open(data + "/pg_hba.conf", "w") as f:
             f.write("local all all peer map=postern\n")
         names = {"root", self.user.pw_name if self.user
@@ -202,14 +205,19 @@ class Deployment:
             for name in sorted(names):
                 for role in ("postgres",) + LOGINS:
                     f.write("postern %s %s\n" % (name, role))
-        self.pg_argv = [
-            bins + "/postgres", "-D", data, "-k", self.path("sock"), "-h", "",
-            "-c", "max_connections=60", "-c", "shared_buffers=64MB",
-            "-c", "log_min_messages=warning", "-c", "max_wal_size=512MB"]
+        self.pg_bin = bins
+        self.pg_settings = {
+            "max_connections": "60", "shared_buffers": "64MB",
+            "log_min_messages": "warning", "max_wal_size": "512MB",
+            **self.pg_settings}
         self.start_postgres()
 
     def start_postgres(self):
-        self.postgres = Process("postgres", self.pg_argv, self.user,
+        argv = [self.pg_bin + "/postgres", "-D", self.path("pg", "data"),
+                "-k", self.path("sock"), "-h", ""]
+        for name, v in self.pg_settings.items():
+            argv += ["-c", "%s=%s" % (name, v)]
+        self.postgres = Process("postgres", argv, self.user,
                                 log=self.path("log", "postgres.log"))
 
         def probe():
@@ -336,10 +344,10 @@ class Deployment:
         self.extra.setdefault(section, {}).update(values)
         self._write_conf()
 
-    def start(self, program, wait="daemon.ready", env=None):
-        argv = [os.path.join(build_dir(), program), "-c", self.conf]
+    def start(self, program, wait="daemon.ready", env=None, args=(), **how):
+        argv = [os.path.join(build_dir(), program), "-c", self.conf, *args]
         p = Process(program, argv, self.user, env,
-                    self.path("log", program + ".jsonl"))
+                    self.path("log", program + ".jsonl"), **how)
         self.programs[program] = p
         if wait:
             p.wait(wait, timeout=30)
@@ -459,6 +467,7 @@ class Deployment:
         box.smtp_key = seals.token(row["tenant_id"], row["send_key"], send)
         box.full_key_id, box.send_key_id = row["full_key"], row["send_key"]
         box.public, box.private = public, private
+        self.claimed.append(box)
         return box
 
     def revoke(self, box, key_id=None):

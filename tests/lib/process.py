@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import resource
 import signal
 import socket
 import subprocess
@@ -31,11 +32,14 @@ def run_user():
     raise RuntimeError("no user to run services as")
 
 
-def become(user):
+def become(user, cores=False):
     """A preexec function: that user, and gone when the test dies."""
     def enter():
         import ctypes
         os.setsid()
+        if cores:
+            resource.setrlimit(resource.RLIMIT_CORE, (
+                resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         if user is not None:
             os.setgroups([])
             os.setgid(user.pw_gid)
@@ -45,9 +49,11 @@ def become(user):
 
 
 class Process:
-    """One running program. Its stderr is read line by line and kept."""
+    """One running program. Its stderr is read line by line and kept.
+    With `cores` it may leave a core file, in `cwd`."""
 
-    def __init__(self, name, argv, user=None, env=None, log=None):
+    def __init__(self, name, argv, user=None, env=None, log=None, cwd=None,
+                 cores=False):
         self.name = name
         self.events = []
         self.lines = []
@@ -55,8 +61,8 @@ class Process:
         self.log = open(log, "ab") if log else None
         self.proc = subprocess.Popen(
             argv, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, preexec_fn=become(user),
-            env={**os.environ, **(env or {})})
+            stdout=subprocess.DEVNULL, preexec_fn=become(user, cores),
+            cwd=cwd, env={**os.environ, **(env or {})})
         self.pid = self.proc.pid
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

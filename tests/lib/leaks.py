@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: ISC
+"""
+Every secret that a deployment was given or gave out, in each form in which a
+log could show it, and the search for them.
+"""
+import base64
+import os
+
+from . import seals
+
+
+def forms(name, *secrets):
+    """{bytes to look for: name}: the text, and bytes in hex and base64."""
+    out = {}
+    for secret in secrets:
+        raw = secret if isinstance(secret, bytes) else secret.encode()
+        out[raw] = name
+        out[raw.hex().encode()] = name + " in hex"
+        out[raw.hex().upper().encode()] = name + " in hex"
+        out[base64.b64encode(raw).rstrip(b"=")] = name + " in base64"
+        out[base64.urlsafe_b64encode(raw).rstrip(b"=")] = name + " in base64"
+        out[seals.base32(raw).encode()] = name + " in base32"
+    return out
+
+
+def of_token(name, text):
+    """A whole token, its secret part, and what that part stands for."""
+    secret = seals.token_secret(text)
+    return {**forms(name, text), **forms(name + " secret", secret),
+            **forms(name + " secret part", text.split("_")[4][:52]),
+            **forms(name + " proof", seals.auth_of(secret)),
+            **forms(name + " key", seals.kdf(secret, 2, "pst.kek1"))}
+
+
+def of_deployment(d):
+    """Keys of inboxes, claim codes, passwords, the operator's session, and
+    every file in keys/ that is not a public key."""
+    out = {}
+    for box in d.claimed:
+        out.update(of_token("key", box.key))
+        out.update(of_token("smtp_key", box.smtp_key))
+        out.update(forms("claim code", box.claim, box.claim_text,
+                         box.claim_text.split("_")[1]))
+        out.update(forms("inbox key", box.private))
+        for who in (box.key, box.smtp_key):
+            out.update(forms("AUTH PLAIN", b"\0%s\0%s" % (
+                box.address.encode(), who.encode())))
+    out.update(forms("operator password", d.operator_password))
+    out.update(forms("session", d.session, seals.base32(d.session)))
+    if d.with_redis:
+        out.update(forms("Redis password", d.redis_password))
+    for name in sorted(os.listdir(d.path("keys"))):
+        if name.endswith((".pub", ".id")):
+            continue
+        with open(d.path("keys", name)) as f:
+            text = f.read().strip()
+        out.update(forms(name, text.split(" ")[-1]))
+        if text.startswith("postern-"):
+            out.update(forms(name, seals.unbase32(text.split(" ")[1], 32)))
+    return out
+
+
+def found(secrets, *folders):
+    """["FILE: NAME"] of what is in a file below the folders; the search must
+    see something, or it proves nothing."""
+    out, looked = [], 0
+    for folder in folders:
+        for at, _, names in os.walk(folder):
+            for name in sorted(names):
+                with open(os.path.join(at, name), "rb") as f:
+                    data = f.read()
+                looked += len(data)
+                out += ["%s: %s" % (name, what)
+                        for secret, what in secrets.items() if secret in data]
+    assert looked > 0 and len(secrets) > 0
+    return out
