@@ -22,6 +22,7 @@
 #include "base/xalloc.h"
 #include "ctl/audit.h"
 #include "seal/keyfile.h"
+#include "store/store.h"
 
 #define ROWS_MAX 1000
 #define POLL_MS 1000
@@ -245,7 +246,9 @@ ctl_seal(struct ctl *ctl, const struct ctl_args *args)
 	struct err err = { 0 };
 	int n, total = 0;
 
-	if (!seal_keyfile_load(&s.seed, ctl->conf->keys_seal_key_file,
+	/* What is signed must not be lost by a crash of the database. */
+	if (!store_check(ctl->conf, "l_seal", &err) ||
+	    !seal_keyfile_load(&s.seed, ctl->conf->keys_seal_key_file,
 		SEAL_KEYFILE_AUDIT, &err))
 		return ctl_fail(ctl, "%s", err.text);
 	seal_audit_pub(pub, &s.seed);
