@@ -26,7 +26,7 @@ COULD_BE_LOST = "mail could be lost"
 @pytest.fixture(scope="module")
 def d():
     # on the disk that is there, not in memory
-    with Relaying() as deployment:
+    with Relaying(one_connection=False) as deployment:
         d = deployment
         d.sql("ALTER DATABASE postern SET synchronous_commit = off")
         d.sql("UPDATE d.plan SET lim_hour = 100000, lim_day = 100000, "
@@ -272,7 +272,10 @@ PROGRAMS = [("posternd", ()), ("postern-admin", ()), ("postern-deliver", ()),
 def refuses(d):
     for program, args in PROGRAMS:
         p = d.start(program, wait=None, args=args)
-        assert p.proc.wait(30) == 1, program
+        try:
+            assert p.proc.wait(20) == 1, program
+        finally:
+            p.kill()
         p.reader.join(10)
         assert any(COULD_BE_LOST in str(x) for x in p.lines), p.lines
 

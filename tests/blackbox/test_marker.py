@@ -89,14 +89,15 @@ def mail(box, filler=0):
 class Scene:
     def __init__(self):
         self.search = Search()
-        self.d = d = Relaying()
+        self.d = d = Relaying(one_connection=False)
         d.programs["posternd"].stop()
+        d.log_is_clean = False  # of a session shown to the database
         d.pg_settings.update(
             log_statement="all", log_min_duration_statement="0",
             log_error_verbosity="verbose", log_checkpoints="on",
             log_parameter_max_length="-1",
             log_parameter_max_length_on_error="-1", wal_keep_size="1GB")
-        d.postgres.stop(15)
+        d.postgres.stop(2)
         d.start_postgres()
         d.set_conf("admin", undo="0s")
         os.mkdir(d.path("tmp"), 0o700)

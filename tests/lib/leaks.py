@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: ISC
 """
 Every secret that a deployment was given or gave out, in each form in which a
-log could show it, and the search for them.
+log could show it, and the search for them. A postern.Deployment does it at
+its end; `leaks.py STATE` does it for a quickstart.
 """
 import base64
+import json
 import os
+import sys
 
-from . import seals
+if __package__:
+    from . import seals
+else:
+    import seals
 
 
 def forms(name, *secrets):
@@ -46,7 +52,7 @@ def of_deployment(d):
             out.update(forms("AUTH PLAIN", b"\0%s\0%s" % (
                 box.address.encode(), who.encode())))
     out.update(forms("operator password", d.operator_password))
-    out.update(forms("session", d.session, seals.base32(d.session)))
+    out.update(d.issued)
     if d.with_redis:
         out.update(forms("Redis password", d.redis_password))
     for name in sorted(os.listdir(d.path("keys"))):
@@ -61,16 +67,55 @@ def of_deployment(d):
 
 
 def found(secrets, *folders):
-    """["FILE: NAME"] of what is in a file below the folders; the search must
-    see something, or it proves nothing."""
-    out, looked = [], 0
+    """["FILE: NAME"] of what is in a file below the folders."""
+    out = []
     for folder in folders:
         for at, _, names in os.walk(folder):
             for name in sorted(names):
                 with open(os.path.join(at, name), "rb") as f:
                     data = f.read()
-                looked += len(data)
                 out += ["%s: %s" % (name, what)
                         for secret, what in secrets.items() if secret in data]
-    assert looked > 0 and len(secrets) > 0
     return out
+
+
+def of_quickstart(state):
+    """Everything secret in the state folder of deploy/quickstart."""
+    with open(os.path.join(state, "quickstart.json")) as f:
+        doc = json.load(f)
+    out = {**of_token("key", doc["key"]),
+           **of_token("smtp_key", doc["smtp_key"]),
+           **forms("operator password", doc["operator_password"])}
+    for folder in ("secrets", "keys"):
+        at = os.path.join(state, folder)
+        for name in sorted(os.listdir(at)) if os.path.isdir(at) else ():
+            if name.endswith((".pub", ".id")):
+                continue
+            with open(os.path.join(at, name)) as f:
+                text = f.read().strip()
+            out.update(forms(name, text.split(" ")[-1]))
+            if text.startswith("postern-"):
+                out.update(forms(name, seals.unbase32(
+                    text.split(" ")[1], 32)))
+    return out
+
+
+def main(state):
+    secrets = of_quickstart(state)
+    control = os.path.join(state, "leak-control")
+    os.mkdir(control)
+    with open(os.path.join(control, "log"), "wb") as f:
+        f.write(b"\n".join(secrets))
+    seen = found(secrets, control)
+    os.unlink(os.path.join(control, "log"))
+    os.rmdir(control)
+    if len(seen) != len(secrets):
+        sys.exit("the search does not find what it looks for")
+    out = found(secrets, os.path.join(state, "log"))
+    print("%d forms of secrets looked for; found: %s" % (
+        len(secrets), out or "none"))
+    return 1 if out else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -6,6 +6,8 @@ import re
 import ssl
 import urllib.parse
 
+from . import leaks
+
 
 class Forms(html.parser.HTMLParser):
     """Every form of a page: its action, and the fields a browser sends."""
@@ -66,6 +68,7 @@ class Operator:
                            r.getheader("Set-Cookie") or "")
         if cookie:
             self.cookies.append(cookie[1])
+            self.d.issued.update(leaks.forms("cookie", cookie[1]))
         return r.status, r, data.decode("utf-8", "replace")
 
     def sign_in(self):

@@ -27,7 +27,7 @@ import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 
-from . import seals
+from . import leaks, seals
 from .process import Process, free_port, run_user
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -85,6 +85,8 @@ class Deployment:
         self.programs = {}
         self.tenants = {}
         self.claimed = []
+        self.issued = {}  # more secrets no log may hold, see leaks.forms()
+        self.log_is_clean = True  # else some test made it log secrets
         self.session = None
         self.closed = False
         self.dir = tempfile.mkdtemp(
@@ -260,7 +262,8 @@ class Deployment:
         self.redis = Process("redis", [
             "redis-server", "--port", "0", "--unixsocket", self.redis_socket,
             "--unixsocketperm", "777", "--save", "", "--dir",
-            self.path("redis"), "--aclfile", acl], self.user)
+            self.path("redis"), "--aclfile", acl, "--logfile",
+            self.path("log", "redis.log")], self.user)
 
         def probe():
             try:
@@ -423,6 +426,8 @@ class Deployment:
         secret = os.urandom(32)
         self.api("session_create_1", name, output,
                  hashlib.sha256(secret).digest(), "test", user=user)
+        self.issued.update(leaks.forms("session", secret,
+                                       seals.base32(secret)))
         return secret
 
     def add_tenant(self, slug, *domains):
@@ -504,7 +509,12 @@ class Deployment:
             if p is not None and p.alive():
                 p.stop(signal.SIGQUIT if name == "postgres"
                        else signal.SIGTERM, timeout=20)
+        leaked = []
+        if self.session and self.log_is_clean:
+            leaked = leaks.found(leaks.of_deployment(self), self.path("log"))
         if self.keep:
             print("kept", self.dir)
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
+        if leaked:
+            raise AssertionError("secrets in logs: %s" % leaked)

@@ -23,7 +23,9 @@ USER, PASSWORD = "relay", "smarthost secret"
 class Relaying(postern.Deployment):
     """posternd and a fake smarthost run; start_worker() starts the third."""
 
-    def __init__(self, lease="5m", implicit_tls=False, **deliver):
+    def __init__(self, lease="5m", implicit_tls=False, one_connection=True,
+                 **deliver):
+        self.one_connection = one_connection
         super().__init__()
         secret = self.path("keys", "smarthost.password")
         with open(secret, "w") as f:
@@ -45,8 +47,9 @@ class Relaying(postern.Deployment):
         self.start("posternd")
 
     def sql(self, query, *args, user="postgres", database="postern"):
-        """As Deployment.sql(), on one connection a user."""
-        if database != "postern":
+        """As Deployment.sql(), on one connection a user; not where the
+        server is stopped and killed."""
+        if database != "postern" or not self.one_connection:
             return super().sql(query, *args, user=user, database=database)
         kept = self.__dict__.setdefault("connections", {})
         if user not in kept or kept[user].closed:
