@@ -2,8 +2,9 @@
 """
 A full disk, on a small file system made for it (root only): first where the
 tables are, then where the write-ahead log is. Agents are told to try again,
-nothing that was acknowledged is lost, and when there is room again everything
-goes on by itself.
+nothing that was acknowledged is lost, what an operator approves meanwhile
+leaves once or not yet, and when there is room again everything goes on by
+itself.
 """
 import os
 import subprocess
@@ -11,7 +12,8 @@ import subprocess
 import pytest
 
 from tests.blackbox.test_rest import Client, refusal, stored
-from tests.lib import load, postern, rawsmtp
+from tests.fake.mx import FakeMx
+from tests.lib import load, person, postern, rawsmtp
 
 MIB = 1 << 20
 
@@ -55,6 +57,8 @@ class Small(postern.Deployment):
         os.unlink(os.path.join(self.small, "ballast"))
 
     def close(self):
+        if hasattr(self, "mx"):
+            self.mx.close()
         super().close()
         if self.mounted:
             subprocess.run(["umount", self.mounted], check=True)
@@ -77,7 +81,13 @@ def small(which, size):
         d.sql("UPDATE d.inbox SET lim_hour = 1000000, lim_day = 1000000, "
               "lim_month = 1000000, lim_held = 1000000, "
               "lim_bytes = 8589934592")
-        d.start("posternd")
+        d.mx = FakeMx(d.path("tls", "cert.pem"), d.path("tls", "key.pem"))
+        d.set_conf("deliver", smarthost="localhost:%d" % d.mx.port,
+                   smarthost_ca_file=d.ca_file, lease="3s",
+                   allow_address=["127.0.0.0/8"])
+        d.set_conf("admin", undo="0s")
+        for program in ("posternd", "postern-admin", "postern-deliver"):
+            d.start(program)
         d.sent = {}
     except BaseException:
         d.close()
@@ -180,10 +190,41 @@ def everything_is_there(d):
     assert len(set(rows.values())) == len(rows)
 
 
+def approve_meanwhile(d, alice, mids):
+    """How each approval was answered; without room, "try again"."""
+    out = []
+    for mid in mids:
+        try:
+            out.append(alice.decide(mid, "a"))
+        except AssertionError as e:  # the page itself
+            assert "(503" in str(e) or "(500" in str(e), e
+            out.append(503)
+    return out
+
+
+def leaves_once(d, mids):
+    """Those approved: at the smarthost once, and known to be."""
+    def settled():
+        d.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+              "WHERE lease IS NULL")
+        return d.sql("SELECT count(*) AS n FROM d.send_q")[0]["n"] == 0
+    postern.wait_until("the queue to drain", settled, 60, 0.1)
+    states = {load.message_id(m["message_id"]): (m["state"], m["subject"])
+              for m in d.messages()}
+    for mid in mids:
+        state, subject = states[mid]
+        times = sum(b"Subject: %s\r\n" % subject.encode() in m["data"]
+                    for m in d.mx.messages)
+        assert (state, times) in ((8, 1), (11, 1), (11, 0)), (state, times)
+    assert len(d.mx.messages) <= len(mids)
+
+
 def test_tables_full(data):
     d, smtp, rest = data, Smtp(data), Rest(data)
     for _ in range(5):
         assert smtp.send()[0] and rest.send()[0]
+    alice, approved = person.Operator(d), list(d.sent)[:8]
+    assert approve_meanwhile(d, alice, approved[:2]) == [303, 303]
     d.fill(leave=256 * 1024)
     replies, answers = [], []
     for _ in range(400):
@@ -202,6 +243,9 @@ def test_tables_full(data):
     # one that comes in chunks is refused no other way
     assert smtp.send(600000)[1].startswith("452 4.3.1 [storage_full]")
     assert rest.send(600000)[1:] == (503, "storage_full")
+    told = approve_meanwhile(d, alice, approved[2:])
+    print("approvals meanwhile: %s" % told)
+    assert set(told) <= {303, 503}
     assert d.postgres.alive()
     pid = d.programs["posternd"].pid
     d.free()
@@ -209,6 +253,12 @@ def test_tables_full(data):
         assert smtp.send()[0] and rest.send()[0]
     assert smtp.send(600000)[0] and rest.send(600000)[0]
     assert d.programs["posternd"].pid == pid
+    assert all(p.alive() for p in d.programs.values())
+    # what was answered 503 was not decided, and can be now
+    for mid, status in zip(approved[2:], told):
+        if status == 503:
+            alice.approve(mid)
+    leaves_once(d, approved)
     everything_is_there(d)
 
 
