@@ -121,7 +121,7 @@ def test_no_core_of_the_helper(d, folder):
         enter()
         os.dup2(its.fileno(), 3)
     p = subprocess.Popen([path], preexec_fn=third, cwd=folder,
-                         pass_fds=(3,), stdin=subprocess.DEVNULL)
+                         close_fds=False, stdin=subprocess.DEVNULL)
     its.close()
     try:
         postern.wait_until("the limit", lambda: core_limit(p.pid) == ("0", "0"))

@@ -87,8 +87,9 @@ def of_quickstart(state):
            **of_token("smtp_key", doc["smtp_key"]),
            **forms("operator password", doc["operator_password"])}
     for folder in ("secrets", "keys"):
-        at = os.path.join(state, folder)
-        for name in sorted(os.listdir(at)) if os.path.isdir(at) else ():
+        for at, name in (
+                (at, name) for at, _, names in
+                os.walk(os.path.join(state, folder)) for name in names):
             if name.endswith((".pub", ".id")):
                 continue
             with open(os.path.join(at, name)) as f:
