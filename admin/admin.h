@@ -43,7 +43,7 @@ struct admin {
 	unsigned char review_pub[32];
 	char *setup_token_file; /* NULL: no first run over the web */
 	struct secret setup_token; /* n = 0: used up */
-	struct helper_pool *helpers; /* NULL: text is decoded here only */
+	struct helper_pool *helpers; /* text in charsets not decoded here */
 	struct admin_recent recent[ADMIN_RECENT];
 	unsigned recent_at;
 	unsigned opening; /* bodies being opened */

@@ -14,6 +14,7 @@
 #include "admin/page.h"
 #include "base/conf.h"
 #include "base/daemon.h"
+#include "base/helper/helper.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -293,6 +294,10 @@ start(struct program *p, struct err *err)
 	metrics_init(1, PROGRAM);
 	p->admin.loop = loop_new();
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
+	p->admin.helpers = helper_pool_new(
+	    p->admin.loop, conf->admin_decode_program[0] != '\0'
+			       ? conf->admin_decode_program
+			       : POSTERN_LIBEXECDIR "/postern-decode");
 	p->admin.db = review_db_new(p->admin.loop, conf);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
@@ -317,6 +322,7 @@ stop(struct program *p)
 	metrics_http_free(p->metrics);
 	daemon_signals_free(p->signals);
 	drop_setup_token(&p->admin);
+	helper_pool_free(p->admin.helpers);
 	pool_free(p->admin.pool);
 	health_free(p->health);
 	review_db_free(p->admin.db);

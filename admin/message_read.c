@@ -41,7 +41,7 @@ add_named(void *arg, const struct mailbox *m)
 
 	if (r->named_count == NAMED_MAX)
 		return true;
-	mailbox_name_text(&name, m);
+	mailbox_name_text_with(&name, m, foreign_word, &r->foreign);
 	to = &r->named[r->named_count++];
 	to->canonical = arena_strdup(&r->mem, m->address.canonical);
 	to->wire = arena_strdup(&r->mem, m->address.wire);
@@ -82,7 +82,7 @@ decoded(struct message_read *r, const struct header *h, const char *field)
 
 	if (f == NULL)
 		return NULL;
-	header_decode(&out, f->value, NULL);
+	header_decode_with(&out, f->value, NULL, foreign_word, &r->foreign);
 	return keep_buf(&r->mem, &out);
 }
 
@@ -111,7 +111,8 @@ list_headers(struct message_read *r, const struct header *h)
 		struct buf plain = { 0 }, text = { 0 };
 
 		header_unfold(&plain, h->field[i].value);
-		header_decode(&text, h->field[i].value, NULL);
+		header_decode_with(
+		    &text, h->field[i].value, NULL, foreign_word, &r->foreign);
 		r->headers[i].differs =
 		    !str_eq(buf_str(&plain), buf_str(&text));
 		r->headers[i].name = arena_str(&r->mem, h->field[i].name);
@@ -122,7 +123,27 @@ list_headers(struct message_read *r, const struct header *h)
 }
 
 static void
-read_headers(struct message_read *r)
+read_sender(struct message_read *r, const struct header *h)
+{
+	r->subject = decoded(r, h, "Subject");
+	r->from = decoded(r, h, "From");
+	r->from_canonical = canonical(r, h, "From");
+	r->reply_to = decoded(r, h, "Reply-To");
+	r->reply_canonical = canonical(r, h, "Reply-To");
+}
+
+static void
+read_named(struct message_read *r, const struct header *h)
+{
+	r->named = arena_array(&r->mem, NAMED_MAX, sizeof(*r->named));
+	r->named_count = 0;
+	name_all(r, h, "To", 't');
+	name_all(r, h, "Cc", 'c');
+}
+
+static void
+with_header(struct message_read *r,
+    void (*fn)(struct message_read *r, const struct header *h))
 {
 	const char *end = memmem(r->bytes.p, r->bytes.n, "\r\n\r\n", 4);
 	struct str section = { r->bytes.p,
@@ -134,15 +155,7 @@ read_headers(struct message_read *r)
 		r->problem = why;
 		return;
 	}
-	list_headers(r, &h);
-	r->named = arena_array(&r->mem, NAMED_MAX, sizeof(*r->named));
-	name_all(r, &h, "To", 't');
-	name_all(r, &h, "Cc", 'c');
-	r->from = decoded(r, &h, "From");
-	r->from_canonical = canonical(r, &h, "From");
-	r->reply_to = decoded(r, &h, "Reply-To");
-	r->reply_canonical = canonical(r, &h, "Reply-To");
-	r->subject = decoded(r, &h, "Subject");
+	fn(r, &h);
 	header_free(&h);
 }
 
@@ -210,53 +223,97 @@ is_latin(const char *charset)
 	       strcmp(charset, "latin1") == 0;
 }
 
-/* UTF-8 of the text, or NULL and why not. */
-static const char *
-to_utf8(struct buf *text, const char *charset)
+static bool
+is_utf8(const char *charset)
+{
+	return charset[0] == '\0' || strcmp(charset, "utf-8") == 0 ||
+	       strcmp(charset, "us-ascii") == 0;
+}
+
+static void
+latin_to_utf8(struct buf *text)
 {
 	struct buf out = { 0 };
 	size_t i;
 
-	if (is_latin(charset)) {
-		for (i = 0; i < text->n; i++) {
-			if (text->p[i] >= 0x80) {
-				buf_u8(&out, 0xc0u | text->p[i] >> 6);
-				buf_u8(&out, 0x80u | (text->p[i] & 0x3fu));
-			} else {
-				buf_u8(&out, text->p[i]);
-			}
+	for (i = 0; i < text->n; i++) {
+		if (text->p[i] >= 0x80) {
+			buf_u8(&out, 0xc0u | text->p[i] >> 6);
+			buf_u8(&out, 0x80u | (text->p[i] & 0x3fu));
+		} else {
+			buf_u8(&out, text->p[i]);
 		}
-		buf_free(text);
-		*text = out;
-		return NULL;
 	}
-	if (charset[0] != '\0' && strcmp(charset, "utf-8") != 0 &&
-	    strcmp(charset, "us-ascii") != 0)
-		return "This part is in another character set; its bytes are "
-		       "shown as they are.";
-	return utf8_valid(buf_str(text)) ? NULL
-					 : "This part says it is UTF-8 but is "
-					   "not; wrong bytes are marked.";
+	buf_free(text);
+	*text = out;
+}
+
+/* For postern-decode: the leaf as it stands, or its first lines. */
+static struct foreign_text *
+note_foreign(struct message_read *r, const struct mime_part *p,
+    const struct view_part *shown)
+{
+	struct helper_request ask = { .kind = HELPER_LEAF,
+		.encoding = p->encoding == MIME_QP       ? HELPER_QP
+			    : p->encoding == MIME_BASE64 ? HELPER_BASE64
+							 : HELPER_PLAIN,
+		.charset = str_of(arena_strdup(&r->mem, p->charset)),
+		.type = str_of(shown->type),
+		.bytes = { r->bytes.p + p->body_at, p->body_size } };
+
+	if (ask.bytes.n > HELPER_INPUT_MAX) {
+		ask.more = true;
+		ask.bytes.n = HELPER_INPUT_MAX;
+		while (ask.bytes.n > HELPER_INPUT_MAX - 1000 &&
+		       ask.bytes.p[ask.bytes.n - 1] != '\n')
+			ask.bytes.n--;
+	}
+	return foreign_leaf(&r->foreign, &ask);
+}
+
+static void
+show_text(struct message_read *r, struct view_part *to, struct str text)
+{
+	size_t n = text.n < READ_TEXT_MAX ? text.n : READ_TEXT_MAX;
+
+	to->text = arena_str(&r->mem, (struct str){ text.p, n });
+	to->text_n = n;
+	to->cut = n < text.n;
 }
 
 static void
 add_text(struct message_read *r, const struct mime_part *p)
 {
-	struct view_part *to = &r->parts[r->part_count++];
+	struct view_part *to = &r->parts[r->part_count];
+	struct foreign_text **foreign = &r->part_texts[r->part_count++];
 	bool is_html = strcmp(p->type, "text/html") == 0;
 	struct buf text = { 0 };
-	size_t n;
 
 	decode_leaf(&text, r->bytes, p);
-	to->problem = to_utf8(&text, p->charset);
-	n = text.n < READ_TEXT_MAX ? text.n : READ_TEXT_MAX;
 	to->label = is_html ? "HTML source" : "Text";
 	to->code = is_html;
 	to->type = arena_strdup(&r->mem, p->type);
-	to->text = arena_str(&r->mem, (struct str){ (char *)text.p, n });
-	to->text_n = n;
-	to->cut = n < text.n;
+	if (is_latin(p->charset)) {
+		latin_to_utf8(&text);
+	} else if (!is_utf8(p->charset)) {
+		*foreign = note_foreign(r, p, to);
+		to->problem = "This part is in another character set; its "
+			      "bytes are shown as they are.";
+	} else if (!utf8_valid(buf_str(&text))) {
+		to->problem = "This part says it is UTF-8 but is not; wrong "
+			      "bytes are marked.";
+	}
+	show_text(r, to, buf_str(&text));
 	buf_free(&text);
+}
+
+static char *
+file_name(struct message_read *r, const struct mime_part *p)
+{
+	char name[STRUCTURE_NAME_MAX];
+
+	mime_part_name(name, p, r->bytes, foreign_word, &r->foreign);
+	return arena_strdup(&r->mem, name);
 }
 
 static void
@@ -271,7 +328,7 @@ add_file(struct message_read *r, const struct mime_part *p)
 	SHA256(body.p, body.n, sha);
 	hex_encode(text, sha, sizeof(sha));
 	to->index = (int)p->ix;
-	to->name = arena_strdup(&r->mem, p->filename);
+	to->name = file_name(r, p);
 	to->type = arena_strdup(&r->mem, p->type);
 	to->sniffed = sniff_type(buf_str(&body));
 	to->mismatch = !sniff_agrees(p->type, p->filename, to->sniffed);
@@ -295,38 +352,76 @@ read_structure(struct str bytes, struct mime_list *list, const char **why)
 	return ok;
 }
 
+static void
+read_parts(struct message_read *r)
+{
+	const struct mime_list *list = &r->list;
+	size_t i;
+
+	r->parts = arena_array(&r->mem, list->count + 1, sizeof(*r->parts));
+	r->part_texts =
+	    arena_array(&r->mem, list->count + 1, sizeof(*r->part_texts));
+	r->files = arena_array(&r->mem, list->count + 1, sizeof(*r->files));
+	for (i = 0; i < list->count; i++)
+		if (list->part[i].kind == MIME_LEAF &&
+		    mime_part_is_text(&list->part[i]))
+			add_text(r, &list->part[i]);
+	for (i = 0; i < list->count; i++)
+		if (list->part[i].kind == MIME_LEAF &&
+		    !mime_part_is_text(&list->part[i]))
+			add_file(r, &list->part[i]);
+}
+
+/*
+ * Only so much can be asked about on one page (FOREIGN_MAX), so what matters
+ * most comes first.
+ */
 void
 message_read(void *arg)
 {
 	struct message_read *r = arg;
-	struct mime_list list = { 0 };
 	const char *why;
-	size_t i;
 
-	read_headers(r);
-	if (!read_structure(r->bytes, &list, &why)) {
+	r->foreign.mem = &r->mem;
+	with_header(r, read_sender);
+	if (read_structure(r->bytes, &r->list, &why))
+		read_parts(r);
+	else
 		r->problem = why;
-		mime_list_free(&list);
-		return;
-	}
-	r->parts = arena_array(&r->mem, list.count + 1, sizeof(*r->parts));
-	r->files = arena_array(&r->mem, list.count + 1, sizeof(*r->files));
-	for (i = 0; i < list.count; i++) {
-		const struct mime_part *p = &list.part[i];
+	with_header(r, read_named);
+	with_header(r, list_headers);
+}
 
-		if (p->kind != MIME_LEAF)
+void
+message_read_again(struct message_read *r)
+{
+	const struct foreign_text *t;
+	size_t i, j = 0;
+
+	with_header(r, read_sender);
+	for (i = 0; i < r->part_count; i++) {
+		t = r->part_texts[i];
+		if (t == NULL)
 			continue;
-		if (mime_part_is_text(p))
-			add_text(r, p);
-		else
-			add_file(r, p);
+		r->parts[i].problem = foreign_notice(t, &r->mem);
+		if (!t->is_answered || t->outcome != HELPER_TEXT)
+			continue;
+		show_text(r, &r->parts[i], t->text);
+		r->parts[i].cut |= t->cut;
 	}
-	mime_list_free(&list);
+	for (i = 0; i < r->file_count; i++) {
+		while (r->list.part[j].ix != (unsigned)r->files[i].index)
+			j++;
+		r->files[i].name = file_name(r, &r->list.part[j]);
+	}
+	with_header(r, read_named);
+	with_header(r, list_headers);
 }
 
 void
 message_read_clear(struct message_read *r)
 {
+	mime_list_free(&r->list);
 	arena_free(&r->mem);
 }
 

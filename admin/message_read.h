@@ -8,9 +8,11 @@
 #ifndef ADMIN_MESSAGE_READ_H
 #define ADMIN_MESSAGE_READ_H
 
+#include "admin/foreign.h"
 #include "admin/view.h"
 #include "base/arena.h"
 #include "base/str.h"
+#include "mail/structure.h"
 
 #define READ_TEXT_MAX (256 * 1024) /* shown of one part */
 #define READ_RAW_MAX (256 * 1024)
@@ -35,10 +37,15 @@ struct message_read {
 	struct read_mailbox *named; /* in To and Cc */
 	size_t named_count;
 	char *from, *from_canonical, *reply_to, *reply_canonical, *subject;
+	struct mime_list list;
+	struct foreign foreign; /* what only postern-decode can read */
+	struct foreign_text **part_texts; /* one per part; NULL: none */
 };
 
 /* Fills all but `bytes`. Also good as a pool's work function. */
 void message_read(void *read);
+/* Once more for what `foreign` has answers to; quick. */
+void message_read_again(struct message_read *r);
 void message_read_clear(struct message_read *r);
 
 /*

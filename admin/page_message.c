@@ -40,13 +40,25 @@ draw(struct page *page)
 }
 
 static void
+on_decoded(void *arg)
+{
+	struct page *page = arg;
+	struct message_page *mp = page->mine;
+
+	message_read_again(&mp->read);
+	draw(page);
+}
+
+static void
 on_read(void *arg)
 {
 	struct page *page = arg;
 	struct message_page *mp = page->mine;
 
 	mp->is_open = true;
-	draw(page);
+	if (!foreign_ask(
+		&mp->read.foreign, page->admin->helpers, on_decoded, page))
+		draw(page);
 }
 
 static void

@@ -203,6 +203,10 @@ fill_content(struct page *page, struct view_message *view, struct reasons *why)
 	}
 	if (read->problem != NULL)
 		add_reason(why, 2, read->problem);
+	if (foreign_words_left(&read->foreign))
+		add_reason(why, 1,
+		    "Words in a header or file name could not be decoded; "
+		    "they are shown as they were written (=?...?=).");
 	for (i = 0; i < read->file_count; i++)
 		if (read->files[i].mismatch) {
 			add_reason(why, 2, "A file is not what it says it is.");

@@ -2,7 +2,7 @@
 /*
  * entity.h - what the header of one MIME entity says about its body.
  *
- * Used by structure.c only: one header section in, one struct mime_part and
+ * Used inside mail/ only: one header section in, one struct mime_part and
  * the boundary out, or why that would be a guess.
  */
 #ifndef MAIL_ENTITY_H
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/str.h"
+#include "mail/header.h"
 #include "mail/structure.h"
 
 struct entity {
@@ -27,5 +28,12 @@ struct entity {
  */
 bool entity_read(struct entity *e, struct str section, const char *default_type,
     const char **why);
+
+/*
+ * Only the file's name, with help for other charsets (header_decode_with()).
+ * False: it cannot be read in one way.
+ */
+bool entity_filename(struct str section, header_word_fn *fn, void *arg,
+    char out[STRUCTURE_NAME_MAX]);
 
 #endif

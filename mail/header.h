@@ -61,6 +61,16 @@ void header_decode(struct buf *out, struct str value, bool *undecoded);
  * charset that are not UTF-8.
  */
 bool header_charset_text(struct buf *out, struct str charset, struct str bytes);
+/*
+ * header_decode() with help for other charsets. `run` is what was written: one
+ * encoded word, or adjacent ones in that charset, without the space between
+ * them. True: its text is in `text`, whatever the bytes (they are cleaned
+ * here). False: it stays as it is.
+ */
+typedef bool header_word_fn(
+    void *arg, struct str charset, struct str run, struct buf *text);
+void header_decode_with(struct buf *out, struct str value, bool *undecoded,
+    header_word_fn *fn, void *arg);
 /* An encoded word at the start of `s`: its length, else 0. */
 size_t header_word_split(
     struct str s, struct str *charset, char *encoding, struct str *text);

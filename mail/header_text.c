@@ -21,18 +21,24 @@ enum charset {
 
 struct decoder {
 	struct buf *out;
-	struct buf pending; /* bytes of joined words */
+	struct buf pending; /* bytes of joined words; OTHER: as written */
 	enum charset charset; /* of `pending` */
+	struct str other; /* name of an OTHER */
+	header_word_fn *fn; /* for OTHER; may be NULL */
+	void *arg;
 	bool undecoded;
 };
+
+/* "name*language" (RFC 2231 5) */
+static struct str
+charset_name(struct str s)
+{
+	return str_split(&s, '*');
+}
 
 static enum charset
 charset_find(struct str name)
 {
-	const char *star = memchr(name.p, '*', name.n); /* RFC 2231 5 */
-
-	if (star != NULL)
-		name.n = (size_t)(star - name.p);
 	if (str_ieq(name, str_lit("utf-8")) || str_ieq(name, str_lit("utf8")) ||
 	    str_ieq(name, str_lit("us-ascii")) ||
 	    str_ieq(name, str_lit("ascii")))
@@ -112,17 +118,41 @@ latin_to_utf8(struct buf *out, const struct buf *in)
 	}
 }
 
+/* A run of words in a charset that is not ours. */
+static void
+flush_other(struct decoder *d)
+{
+	struct str run = buf_str(&d->pending);
+	struct buf text = { 0 };
+
+	if (d->fn != NULL && d->fn(d->arg, d->other, run, &text)) {
+		utf8_clean(d->out, buf_str(&text));
+	} else {
+		utf8_clean(d->out, run);
+		d->undecoded = true;
+	}
+	buf_free(&text);
+}
+
 static void
 flush(struct decoder *d)
 {
 	struct buf text = { 0 };
 
-	if (d->charset == CHARSET_LATIN) {
+	switch (d->charset) {
+	case CHARSET_LATIN:
 		latin_to_utf8(&text, &d->pending);
 		utf8_clean(d->out, buf_str(&text));
 		buf_free(&text);
-	} else if (d->charset == CHARSET_UTF8) {
+		break;
+	case CHARSET_UTF8:
 		utf8_clean(d->out, buf_str(&d->pending));
+		break;
+	case CHARSET_OTHER:
+		flush_other(d);
+		break;
+	case CHARSET_NONE:
+		break;
 	}
 	buf_clear(&d->pending);
 	d->charset = CHARSET_NONE;
@@ -170,17 +200,17 @@ static void
 decode_word(struct decoder *d, struct str whole, struct str charset,
     char encoding, struct str text)
 {
-	enum charset c = charset_find(charset);
+	struct str name = charset_name(charset);
+	enum charset c = charset_find(name);
 
-	if (c != d->charset)
+	if (c != d->charset || (c == CHARSET_OTHER && !str_ieq(name, d->other)))
 		flush(d);
-	if (c == CHARSET_OTHER) {
-		utf8_clean(d->out, whole);
-		d->undecoded = true;
-		return;
-	}
+	if (d->charset == CHARSET_NONE)
+		d->other = name;
 	d->charset = c;
-	if (encoding == 'b')
+	if (c == CHARSET_OTHER)
+		buf_add_str(&d->pending, whole);
+	else if (encoding == 'b')
 		transfer_base64(&d->pending, text);
 	else
 		transfer_q(&d->pending, text);
@@ -189,7 +219,14 @@ decode_word(struct decoder *d, struct str whole, struct str charset,
 void
 header_decode(struct buf *out, struct str value, bool *undecoded)
 {
-	struct decoder d = { .out = out };
+	header_decode_with(out, value, undecoded, NULL, NULL);
+}
+
+void
+header_decode_with(struct buf *out, struct str value, bool *undecoded,
+    header_word_fn *fn, void *arg)
+{
+	struct decoder d = { .out = out, .fn = fn, .arg = arg };
 	struct buf flat = { 0 };
 	struct str s, charset, text, gap = { NULL, 0 };
 	size_t n;

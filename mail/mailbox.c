@@ -352,6 +352,13 @@ mailbox_list_parse(
 void
 mailbox_name_text(struct buf *out, const struct mailbox *m)
 {
+	mailbox_name_text_with(out, m, NULL, NULL);
+}
+
+void
+mailbox_name_text_with(
+    struct buf *out, const struct mailbox *m, header_word_fn *fn, void *arg)
+{
 	struct buf plain = { 0 };
 	bool quoted = false;
 	size_t i;
@@ -365,7 +372,7 @@ mailbox_name_text(struct buf *out, const struct mailbox *m)
 			buf_putc(&plain, m->name.p[i]);
 		}
 	}
-	header_decode(out, buf_str(&plain), NULL);
+	header_decode_with(out, buf_str(&plain), NULL, fn, arg);
 	buf_free(&plain);
 }
 

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "mail/address.h"
+#include "mail/header.h"
 
 #define MAILBOX_LIST_MAX 1000
 #define MAILBOX_COMMENT_DEPTH 8
@@ -39,5 +40,8 @@ bool mailbox_parse_strict(
     struct str value, struct mailbox *out, const char **why);
 /* The display name decoded for people: valid UTF-8, no control characters. */
 void mailbox_name_text(struct buf *out, const struct mailbox *m);
+/* With help for other charsets, see header_decode_with(). */
+void mailbox_name_text_with(
+    struct buf *out, const struct mailbox *m, header_word_fn *fn, void *arg);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "mail/header.h"
 #include "mail/transfer.h"
 
 #define SECTION_MAX 63
@@ -253,25 +252,49 @@ charset_take(struct str *s, struct str *charset)
 	return true;
 }
 
-/* Bytes in a charset of RFC 2231, as UTF-8. */
+/* What can stand in an encoded word and mean nothing else there. */
 static bool
-to_utf8(struct buf *out, struct str charset, const struct buf *bytes)
+charset_is_name(struct str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		if (!(s.p[i] >= '0' && s.p[i] <= '9') &&
+		    !((s.p[i] | 0x20) >= 'a' && (s.p[i] | 0x20) <= 'z') &&
+		    strchr("-_.:+", s.p[i]) == NULL)
+			return false;
+	}
+	return s.n > 0 && s.n <= 40;
+}
+
+/*
+ * Bytes in a charset of RFC 2231, as UTF-8; or, when the charset is not ours
+ * to decode, as the encoded word that says the same.
+ */
+static void
+to_utf8(struct buf *out, struct str charset, const struct buf *bytes,
+    header_word_fn *fn, void *arg)
 {
 	char *b64 = xmalloc(BASE64_LEN(bytes->n) + 1);
 	struct buf word = { 0 };
-	bool undecoded;
 
 	/* the one charset table is that of encoded words */
 	base64_encode(b64, bytes->p, bytes->n);
 	buf_printf(&word, "=?%.*s?B?%s?=", (int)charset.n, charset.p, b64);
-	header_decode(out, buf_str(&word), &undecoded);
+	header_decode_with(out, buf_str(&word), NULL, fn, arg);
 	buf_free(&word);
 	free(b64);
-	return !undecoded;
 }
 
 enum param_form
 param_extended(const struct param_list *l, const char *name, struct buf *out)
+{
+	return param_extended_with(l, name, out, NULL, NULL);
+}
+
+enum param_form
+param_extended_with(const struct param_list *l, const char *name,
+    struct buf *out, header_word_fn *fn, void *arg)
 {
 	const struct param *p = find(l, name, -1);
 	size_t n = sections(l, name), i;
@@ -296,8 +319,9 @@ param_extended(const struct param_list *l, const char *name, struct buf *out)
 		if (++i >= n)
 			break;
 	}
-	ok = ok && i == (n == 0 ? 1 : n) &&
-	     (bytes.n == 0 || to_utf8(out, charset, &bytes));
+	ok = ok && i == (n == 0 ? 1 : n) && charset_is_name(charset);
+	if (ok && bytes.n > 0)
+		to_utf8(out, charset, &bytes, fn, arg);
 	buf_free(&bytes);
 	return ok ? PARAM_PRESENT : PARAM_BAD;
 }

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "mail/header.h"
 
 #define PARAM_MAX 64
 
@@ -39,13 +40,19 @@ void param_free(struct param_list *l);
 enum param_form {
 	PARAM_ABSENT,
 	PARAM_PRESENT,
-	PARAM_BAD, /* gaps, or a charset that is not ours to decode */
+	PARAM_BAD, /* gaps, a broken escape, or no name of a charset */
 };
 /* `name="value"`: bytes as they are. */
 enum param_form param_plain(
     const struct param_list *l, const char *name, struct str *out);
-/* `name*=utf-8''...` and `name*0=...`: as UTF-8 text appended to `out`. */
+/*
+ * `name*=utf-8''...` and `name*0=...`: as UTF-8 text appended to `out`; in a
+ * charset that header_decode() leaves alone, as an encoded word in it.
+ */
 enum param_form param_extended(
     const struct param_list *l, const char *name, struct buf *out);
+/* With help for other charsets, see header_decode_with(). */
+enum param_form param_extended_with(const struct param_list *l,
+    const char *name, struct buf *out, header_word_fn *fn, void *arg);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "mail/entity.h"
 
 void
 mime_list_add(void *arg, const struct mime_part *part)
@@ -49,4 +50,20 @@ mime_part_is_text(const struct mime_part *p)
 	       p->kind != MIME_MULTIPART && p->kind != MIME_MESSAGE &&
 	       p->disposition != MIME_DISPOSITION_ATTACHMENT &&
 	       p->filename[0] == '\0';
+}
+
+void
+mime_part_name(char out[STRUCTURE_NAME_MAX], const struct mime_part *p,
+    struct str bytes, header_word_fn *fn, void *arg)
+{
+	struct str section = { bytes.p + p->header_at, p->header_size };
+
+	if (p->header_at > bytes.n || p->header_size > bytes.n - p->header_at ||
+	    section.n < 2) {
+		section.n = 0;
+	} else {
+		section.n -= 2; /* the empty line */
+	}
+	if (section.n == 0 || !entity_filename(section, fn, arg, out))
+		memcpy(out, p->filename, sizeof(p->filename));
 }

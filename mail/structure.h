@@ -18,6 +18,7 @@
 
 #include "base/errors.h"
 #include "base/str.h"
+#include "mail/header.h"
 
 #define STRUCTURE_DEPTH_MAX 50
 #define STRUCTURE_PARTS_MAX 1000
@@ -116,5 +117,12 @@ void mime_list_sort(struct mime_list *l);
 void mime_list_free(struct mime_list *l);
 /* Shown as part of the text: a text leaf that is not an attachment. */
 bool mime_part_is_text(const struct mime_part *p);
+/*
+ * `filename` once more, with help for other charsets, see
+ * header_decode_with(); as it was where that leads to no clear name. `bytes`
+ * are those of the whole message.
+ */
+void mime_part_name(char out[STRUCTURE_NAME_MAX], const struct mime_part *p,
+    struct str bytes, header_word_fn *fn, void *arg);
 
 #endif

@@ -74,12 +74,13 @@ def seal_body(key, tenant, u, version, plain):
 
 
 class Stack:
-    def __init__(self, seats=1):
+    def __init__(self, **admin):
         self.gateway = None
         undo = os.environ.get("STACK_UNDO", "10s")
         self.d = postern.Deployment(extra={"admin": {
             "undo": undo,
             "setup_token_file": "",
+            **admin,
         }})
         self.d.add_tenant("acme", "agents.example.com")
         self.d.add_tenant("other", "other.example.com")

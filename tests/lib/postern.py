@@ -304,7 +304,9 @@ class Deployment:
             "api": {"listen": ["127.0.0.1:%d" % self.api_port],
                     "url": "https://127.0.0.1:%d" % self.api_port},
             "admin": {"listen": ["127.0.0.1:%d" % self.admin_port],
-                      "url": "https://localhost:%d" % self.admin_port},
+                      "url": "https://localhost:%d" % self.admin_port,
+                      "decode_program":
+                          os.path.join(build_dir(), "postern-decode")},
             "tls": {"cert_file": self.path("tls", "cert.pem"),
                     "key_file": self.path("tls", "key.pem")},
             "keys": {

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: ISC */
+#include "decode/charset.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#define NONE ((iconv_t)-1)
+
+enum kind { ONE, TWO }; /* bytes of the least unit */
+
+/* What is opened, and the names it goes by, separated by spaces. */
+static const struct entry {
+	const char *iconv, *names;
+	enum kind unit;
+} entries[] = {
+	{ "UTF-8", "utf-8 utf8 us-ascii ascii unicode-1-1-utf-8 ansi_x3.4-1968",
+	    ONE },
+	{ "UTF-16BE", "utf-16be utf-16", TWO },
+	{ "UTF-16LE", "utf-16le", TWO },
+	{ "CP1252",
+	    "windows-1252 cp1252 x-cp1252 iso-8859-1 iso8859-1 iso_8859-1 "
+	    "latin1 l1 cp819 ibm819",
+	    ONE },
+	{ "ISO-8859-2", "iso-8859-2 iso8859-2 iso_8859-2 latin2 l2", ONE },
+	{ "ISO-8859-3", "iso-8859-3 iso8859-3 latin3", ONE },
+	{ "ISO-8859-4", "iso-8859-4 iso8859-4 latin4", ONE },
+	{ "ISO-8859-5", "iso-8859-5 iso8859-5 cyrillic", ONE },
+	{ "ISO-8859-6", "iso-8859-6 iso8859-6 arabic", ONE },
+	{ "ISO-8859-7", "iso-8859-7 iso8859-7 greek", ONE },
+	{ "ISO-8859-8", "iso-8859-8 iso8859-8 iso-8859-8-i hebrew", ONE },
+	{ "ISO-8859-10", "iso-8859-10 iso8859-10 latin6", ONE },
+	{ "ISO-8859-13", "iso-8859-13 iso8859-13", ONE },
+	{ "ISO-8859-14", "iso-8859-14 iso8859-14", ONE },
+	{ "ISO-8859-15", "iso-8859-15 iso8859-15 latin9 latin-9", ONE },
+	{ "ISO-8859-16", "iso-8859-16 iso8859-16", ONE },
+	{ "CP1250", "windows-1250 cp1250 x-cp1250", ONE },
+	{ "CP1251", "windows-1251 cp1251 x-cp1251", ONE },
+	{ "CP1253", "windows-1253 cp1253 x-cp1253", ONE },
+	{ "CP1254", "windows-1254 cp1254 iso-8859-9 iso8859-9 latin5", ONE },
+	{ "CP1255", "windows-1255 cp1255", ONE },
+	{ "CP1256", "windows-1256 cp1256", ONE },
+	{ "CP1257", "windows-1257 cp1257", ONE },
+	{ "CP1258", "windows-1258 cp1258", ONE },
+	{ "CP874", "windows-874 tis-620 iso-8859-11", ONE },
+	{ "CP866", "ibm866 cp866", ONE },
+	{ "KOI8-R", "koi8-r koi8 koi", ONE },
+	{ "KOI8-U", "koi8-u koi8-ru", ONE },
+	{ "MACINTOSH", "macintosh x-mac-roman mac", ONE },
+	{ "CP932",
+	    "shift_jis shift-jis sjis x-sjis ms_kanji windows-31j cp932 "
+	    "csshiftjis",
+	    ONE },
+	{ "EUC-JP-MS", "euc-jp x-euc-jp cseucpkdfmtjapanese", ONE },
+	{ "ISO-2022-JP", "iso-2022-jp csiso2022jp", ONE },
+	{ "UHC",
+	    "euc-kr ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 korean "
+	    "windows-949 cp949 uhc cseuckr",
+	    ONE },
+	{ "GB18030",
+	    "gb18030 gbk gb2312 gb_2312 gb_2312-80 x-gbk chinese euc-cn cp936 "
+	    "windows-936",
+	    ONE },
+	{ "BIG5-HKSCS", "big5 big5-hkscs big-5 x-x-big5 cn-big5 csbig5 cp950",
+	    ONE },
+	{ "EUC-TW", "euc-tw", ONE },
+};
+
+#define COUNT (sizeof(entries) / sizeof(entries[0]))
+
+static struct charset opened[COUNT];
+
+void
+charset_open_all(void)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT; i++) {
+		opened[i].to_utf8 = iconv_open("UTF-8", entries[i].iconv);
+		opened[i].unit = entries[i].unit == TWO ? 2 : 1;
+	}
+}
+
+void
+charset_close_all(void)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		if (opened[i].to_utf8 != NONE)
+			(void)iconv_close(opened[i].to_utf8);
+}
+
+static bool
+has_name(const char *names, const char *name, size_t n)
+{
+	size_t len;
+
+	for (;;) {
+		len = strcspn(names, " ");
+		if (len == n && strncasecmp(names, name, n) == 0)
+			return true;
+		if (names[len] == '\0')
+			return false;
+		names += len + 1;
+	}
+}
+
+static const struct charset *
+find(const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		if (has_name(entries[i].names, name, n))
+			return opened[i].to_utf8 != NONE ? &opened[i] : NULL;
+	return NULL;
+}
+
+static bool
+starts(const unsigned char *text, size_t n, const char *mark, size_t len)
+{
+	return n >= len && memcmp(text, mark, len) == 0;
+}
+
+const struct charset *
+charset_find(const char *name, size_t n, const unsigned char *text,
+    size_t text_n, size_t *mark)
+{
+	bool utf16 = n == 6 && strncasecmp(name, "utf-16", 6) == 0;
+	const struct charset *c = find(name, n);
+
+	*mark = 0;
+	if (utf16 && starts(text, text_n, "\xfe\xff", 2)) {
+		*mark = 2;
+	} else if (utf16 && starts(text, text_n, "\xff\xfe", 2)) {
+		*mark = 2;
+		c = find("utf-16le", 8);
+	} else if (c == &opened[0] && starts(text, text_n, "\xef\xbb\xbf", 3)) {
+		*mark = 3;
+	}
+	return c;
+}
