@@ -124,7 +124,10 @@ def test_no_core_of_the_helper(d, folder):
                          close_fds=False, stdin=subprocess.DEVNULL)
     its.close()
     try:
-        postern.wait_until("the limit", lambda: core_limit(p.pid) == ("0", "0"))
+        postern.wait_until("its limits", lambda:
+                           core_limit(p.pid) == ("0", "0"))
+        if d.user is not None:
+            postern.wait_until("its sandbox", lambda: is_closed(p.pid))
         os.kill(p.pid, signal.SIGSEGV)
         assert not dumped(p.pid)
         assert os.listdir(folder) == []
