@@ -101,7 +101,9 @@ on_open(struct page *page)
 {
 	struct download *d = page->mine;
 
-	if (d->open.problem != NULL)
+	if (d->open.keys.is.status == 403 || d->open.keys.is.status == 404)
+		page_problem(page->req, 403, "Not allowed", d->open.problem);
+	else if (d->open.problem != NULL)
 		page_problem(
 		    page->req, 409, "Cannot be opened", d->open.problem);
 	else if (d->whole)

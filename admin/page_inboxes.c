@@ -144,10 +144,7 @@ draw_pauses(struct page *page)
 	view.query = b->query;
 	view.more = b->more;
 	if (error != NULL)
-		view.error =
-		    strcmp(error, "password") == 0
-			? "That is not your password. Nothing was changed."
-			: "Your role does not allow this. Nothing was changed.";
+		view.error = "That is not your password. Nothing was changed.";
 	view_pauses(
 	    &page->out, page_shell(page, "Pause", VIEW_NAV_PAUSE), &view);
 	page_send(page, 200);
@@ -170,9 +167,7 @@ on_paused(struct page *page)
 {
 	struct pausing *p = page->mine;
 
-	if (p->is.status == 403)
-		http_reply_redirect(page->req, "/pause?error=role");
-	else if (p->is.status >= 300)
+	if (p->is.status >= 300)
 		page_refuse(page, &p->is);
 	else
 		page_done(page, "/pause", p->pause ? "paused" : "resumed");

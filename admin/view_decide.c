@@ -14,6 +14,7 @@
 #include "admin/html.h"
 #include "admin/view_message.h"
 #include "base/buf.h"
+#include "policy/vocabulary.h"
 
 #define NAMED_MAX 20
 
@@ -149,8 +150,9 @@ put_decided(struct buf *out, const struct view_shell *shell,
 	view_part_state(out, m->state);
 	if (m->verdict != NULL) {
 		HTML(out, LIT(" "),
-		    TEXT(
-			strcmp(m->verdict, "a") == 0 ? "Approved" : "Rejected"),
+		    TEXT(policy_state_label(m->verdict[0] == VERDICT_APPROVE
+						? STATE_APPROVED
+						: STATE_REJECTED)),
 		    LIT(" by <b>"), TEXT(m->decided_by), LIT("</b>, "));
 		view_part_age(out, shell->now_us, m->decided_us);
 		HTML(out, LIT(" ago"));

@@ -8,6 +8,7 @@
 
 #include "admin/html.h"
 #include "base/buf.h"
+#include "policy/vocabulary.h"
 
 static void
 put_filters(struct buf *out, const struct view_history *history)
@@ -20,7 +21,7 @@ put_filters(struct buf *out, const struct view_history *history)
 		{ "underway", LIT("<a href=\"/history?show=underway\""),
 		    LIT("Under way") },
 		{ "uncertain", LIT("<a href=\"/history?show=uncertain\""),
-		    LIT("May have been sent") },
+		    TEXT(policy_state_label(STATE_UNCERTAIN)) },
 		{ "decided", LIT("<a href=\"/history?show=decided\""),
 		    LIT("Rejected or expired") },
 	};

@@ -431,6 +431,9 @@ CREATE TABLE d.state (
 	PARTITION BY RANGE (message_id);
 CREATE INDEX state_held ON d.state (tenant_id, (100 - risk), message_id)
 	WHERE state = 1;
+CREATE INDEX state_box ON d.state (tenant_id, inbox_id, (100 - risk),
+	message_id) WHERE state = 1;
+CREATE INDEX state_past ON d.state (tenant_id, message_id) WHERE state <> 1;
 CREATE INDEX state_hold ON d.state (hold_until) WHERE state = 1;
 CREATE INDEX state_live ON d.state (state, changed_at)
 	WHERE state IN (2, 7, 9, 11);

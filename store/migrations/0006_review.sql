@@ -343,6 +343,94 @@ BEGIN
 	    AND x.deleted_at IS NULL ORDER BY x.tenant_id, x.address;
 END $$;
 
+-- Does a message fit a search? An address or @domain among the recipients, a
+-- Message-ID, an id, or words of the subject.
+CREATE FUNCTION d.fits(q text, mid uuid, mail_from text, rcpt text[],
+	rfc text, subject text) RETURNS boolean LANGUAGE sql IMMUTABLE
+	RETURN CASE
+	    WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(rcpt) y
+	        WHERE '@' || d.domain_of(y) = lower(q))
+	    WHEN q ~ '^<.*>$' THEN rfc IN (q, btrim(q, '<>'))
+	    WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN mid::text = q
+	    WHEN q ~ '^[^ ]+@[^ ]+$' THEN mail_from = lower(q)
+	        OR rfc IN (q, '<' || q || '>')
+	        OR EXISTS (SELECT 1 FROM unnest(rcpt) y
+	            WHERE d.canon(y) = d.canon(q))
+	    ELSE (SELECT bool_and(strpos(lower(coalesce(subject, '')), w) > 0)
+	        FROM unnest(string_to_array(lower(q), ' ')) w) END;
+
+-- The tenants this call may look into, or the one it asks for.
+CREATE FUNCTION d.look_into(tenant bigint) RETURNS bigint[]
+	LANGUAGE sql STABLE
+	RETURN (SELECT coalesce(array_agg(DISTINCT x), '{}') FROM (
+	    SELECT unnest(d.cur_tenants()) x UNION ALL
+	    SELECT split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b) z
+	    WHERE look_into.tenant IS NULL OR x = look_into.tenant);
+
+-- Ids of a page of held mail, by risk, then age. Collapsed, an inbox shows its
+-- first five: few inboxes are asked one by one, which no flood of one of them
+-- slows down; many are read in order, where what one can put in the way is
+-- bounded by how much it may have held.
+CREATE FUNCTION d.held_page(tenants bigint[], box bigint, last_risk int,
+	last_id uuid, q text, n int, fold boolean) RETURNS TABLE (k int,
+	message_id uuid, tenant_id bigint) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+	IF q <> '' OR box IS NOT NULL OR NOT fold THEN
+		RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (
+		    SELECT 100 - s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = t AND s.state = 1
+		    AND (box IS NULL OR s.inbox_id = box)
+		    AND (100 - s.risk, s.message_id) > (last_risk, last_id)
+		    AND (coalesce(q, '') = '' OR EXISTS (SELECT 1 FROM d.message m
+		        WHERE m.message_id = s.message_id
+		        AND m.tenant_id = s.tenant_id AND m.version = s.version
+		        AND d.fits(q, m.message_id, m.mail_from, m.rcpt,
+		            m.rfc_message_id, m.subject)))
+		    ORDER BY 100 - s.risk, s.message_id LIMIT n) y
+		    ORDER BY 1, 2 LIMIT n;
+	ELSIF (SELECT count(*) FROM (SELECT 1 FROM d.quota c WHERE c.held > 0
+	    AND c.tenant_id = ANY (tenants) LIMIT 1001) z) <= 1000 THEN
+		RETURN QUERY SELECT y.* FROM d.quota c CROSS JOIN LATERAL (
+		    SELECT 100 - s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = c.tenant_id AND s.inbox_id = c.inbox_id
+		    AND s.state = 1 ORDER BY 100 - s.risk, s.message_id LIMIT 5)
+		    y (k, message_id, tenant_id)
+		    WHERE c.held > 0 AND c.tenant_id = ANY (tenants)
+		    AND (y.k, y.message_id) > (last_risk, last_id)
+		    ORDER BY 1, 2 LIMIT n;
+	ELSE
+		RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (
+		    SELECT 100 - s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = t AND s.state = 1
+		    AND (100 - s.risk, s.message_id) > (last_risk, last_id)
+		    AND 5 > (SELECT count(*) FROM (SELECT 1 FROM d.state e
+		        WHERE e.tenant_id = s.tenant_id AND e.inbox_id = s.inbox_id
+		        AND e.state = 1 AND (100 - e.risk, e.message_id)
+		        < (100 - s.risk, s.message_id) LIMIT 5) five)
+		    ORDER BY 100 - s.risk, s.message_id LIMIT n) y
+		    ORDER BY 1, 2 LIMIT n;
+	END IF;
+END $$;
+
+-- The same of everything else, newest first.
+CREATE FUNCTION d.past_page(tenants bigint[], box bigint, want smallint[],
+	last_id uuid, q text, n int) RETURNS TABLE (k int, message_id uuid,
+	tenant_id bigint) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (
+	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
+	    WHERE s.tenant_id = t AND s.state <> 1 AND s.state = ANY (want)
+	    AND (box IS NULL OR s.inbox_id = box)
+	    AND s.message_id < last_id
+	    AND (coalesce(q, '') = '' OR EXISTS (SELECT 1 FROM d.message m
+	        WHERE m.message_id = s.message_id AND m.tenant_id = s.tenant_id
+	        AND m.version = s.version AND d.fits(q, m.message_id,
+	            m.mail_from, m.rcpt, m.rfc_message_id, m.subject)))
+	    ORDER BY s.message_id DESC LIMIT n) y ORDER BY 2 DESC LIMIT n;
+END $$;
+
 -- Held mail comes by risk, then age; everything else newest first. One inbox
 -- shows at most five rows when collapsed, the last carrying how many more.
 CREATE FUNCTION api.review_list_1(s bytea, tenant bigint, inbox bigint,
@@ -362,10 +450,15 @@ DECLARE
 	o record;
 	want smallint[] := coalesce(string_to_array(states, ',')::smallint[],
 	    '{1}');
-	held_only boolean;
-	last_risk int;
-	last_id uuid;
+	held_only boolean := want = '{1}';
+	fold boolean := coalesce(collapse, false) AND inbox IS NULL
+	    AND coalesce(q, '') = '';
 	n int := least(greatest(coalesce(lim, 50), 1), 201);
+	last_risk int := -1;
+	last_id uuid := '00000000-0000-0000-0000-000000000000';
+	tenants bigint[];
+	ids uuid[];
+	owners bigint[];
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
@@ -379,81 +472,23 @@ BEGIN
 		    NULL::text;
 		RETURN;
 	END IF;
-	held_only := want = '{1}';
 	IF after_key ~ '^[0-9]{1,3}:[0-9a-f-]{36}$' THEN
 		last_risk := split_part(after_key, ':', 1)::int;
 		last_id := split_part(after_key, ':', 2)::uuid;
+	ELSIF NOT held_only THEN
+		last_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 	END IF;
-	RETURN QUERY WITH hit AS NOT MATERIALIZED (
-		SELECT y.* FROM unnest(d.cur_tenants() || ARRAY(SELECT DISTINCT
-		    split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b
-		    WHERE split_part(b, '.', 1)::bigint <> ALL (coalesce(
-		    d.cur_tenants(), '{}')))) tn
-		CROSS JOIN LATERAL (
-			SELECT s.tenant_id, s.inbox_id, s.message_id, s.version, s.round,
-			    s.state, s.risk, s.hold_until, s.changed_at, s.integrity
-			FROM d.state s JOIN d.message m ON m.message_id = s.message_id
-			    AND m.tenant_id = s.tenant_id AND m.version = s.version
-			WHERE held_only AND s.tenant_id = tn AND s.state = 1
-			AND (inbox IS NULL OR s.inbox_id = inbox)
-			AND (last_id IS NULL OR (100 - s.risk, s.message_id)
-			    > (last_risk, last_id))
-			AND (q IS NULL OR q = '' OR CASE
-				        WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(m.rcpt) y
-				            WHERE '@' || d.domain_of(y) = lower(q))
-				        WHEN q ~ '^<.*>$' THEN m.rfc_message_id IN (q, btrim(q, '<>'))
-				        WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$'
-				            THEN m.message_id::text = q
-				        WHEN q ~ '^[^ ]+@[^ ]+$' THEN m.mail_from = lower(q)
-				            OR m.rfc_message_id IN (q, '<' || q || '>')
-				            OR EXISTS (SELECT 1 FROM unnest(m.rcpt) y
-				                WHERE d.canon(y) = d.canon(q))
-				        ELSE (SELECT bool_and(strpos(lower(coalesce(m.subject, '')),
-				            w) > 0) FROM unnest(string_to_array(lower(q), ' ')) w)
-				        END)
-			AND NOT (collapse IS TRUE AND inbox IS NULL AND 5 <= (SELECT
-			    count(*) FROM (SELECT 1 FROM d.state e
-			    WHERE e.tenant_id = s.tenant_id AND e.state = 1
-			    AND e.inbox_id = s.inbox_id AND e.tenant_id = tn
-			    AND (100 - e.risk, e.message_id)
-			    < (100 - s.risk, s.message_id) LIMIT 5) five))
-			ORDER BY 100 - s.risk, s.message_id LIMIT n) y
-		WHERE tenant IS NULL OR tn = tenant
-		UNION ALL
-		SELECT y.* FROM unnest(d.cur_tenants() || ARRAY(SELECT DISTINCT
-		    split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b
-		    WHERE split_part(b, '.', 1)::bigint <> ALL (coalesce(
-		    d.cur_tenants(), '{}')))) tn
-		CROSS JOIN LATERAL (
-			SELECT s.tenant_id, s.inbox_id, s.message_id, s.version, s.round,
-			    s.state, s.risk, s.hold_until, s.changed_at, s.integrity
-			FROM d.state s JOIN d.message m ON m.message_id = s.message_id
-			    AND m.tenant_id = s.tenant_id AND m.version = s.version
-			WHERE NOT held_only AND s.tenant_id = tn
-			AND s.state = ANY (want)
-			AND (inbox IS NULL OR s.inbox_id = inbox)
-			AND (last_id IS NULL OR s.message_id < last_id)
-			AND (q IS NULL OR q = '' OR CASE
-				        WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(m.rcpt) y
-				            WHERE '@' || d.domain_of(y) = lower(q))
-				        WHEN q ~ '^<.*>$' THEN m.rfc_message_id IN (q, btrim(q, '<>'))
-				        WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$'
-				            THEN m.message_id::text = q
-				        WHEN q ~ '^[^ ]+@[^ ]+$' THEN m.mail_from = lower(q)
-				            OR m.rfc_message_id IN (q, '<' || q || '>')
-				            OR EXISTS (SELECT 1 FROM unnest(m.rcpt) y
-				                WHERE d.canon(y) = d.canon(q))
-				        ELSE (SELECT bool_and(strpos(lower(coalesce(m.subject, '')),
-				            w) > 0) FROM unnest(string_to_array(lower(q), ' ')) w)
-				        END)
-			ORDER BY s.message_id DESC LIMIT n) y
-		WHERE tenant IS NULL OR tn = tenant
-	), page AS (
-		SELECT h.* FROM hit h ORDER BY CASE WHEN held_only
-		    THEN 100 - h.risk END, CASE WHEN held_only THEN h.message_id END,
-		    h.message_id DESC LIMIT n
-	)
-	SELECT 200, NULL::text, (100 - h.risk)::text || ':'
+	tenants := d.look_into(review_list_1.tenant);
+	IF held_only THEN
+		SELECT array_agg(h.message_id), array_agg(h.tenant_id)
+		    INTO ids, owners FROM d.held_page(tenants, inbox, last_risk,
+		    last_id, q, n, fold) h;
+	ELSE
+		SELECT array_agg(h.message_id), array_agg(h.tenant_id)
+		    INTO ids, owners FROM d.past_page(tenants, inbox, want, last_id,
+		    q, n) h;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, (100 - h.risk)::text || ':'
 	    || h.message_id::text, h.tenant_id, t.slug, h.inbox_id, x.address,
 	    h.message_id, h.version, h.round, h.state, m.digest,
 	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
@@ -464,21 +499,24 @@ BEGIN
 	        AND c.tenant_id = h.tenant_id AND c.version = h.version
 	        AND c.round = h.round AND c.verdict = 'a'),
 	    h.version > 1, h.integrity IS NOT NULL,
-	    CASE WHEN held_only AND collapse IS TRUE AND inbox IS NULL
-	        AND 5 = row_number() OVER (PARTITION BY h.inbox_id
-	            ORDER BY 100 - h.risk, h.message_id)
+	    CASE WHEN held_only AND fold AND 4 = (SELECT count(*) FROM (
+	        SELECT 1 FROM d.state e WHERE e.tenant_id = h.tenant_id
+	        AND e.state = 1 AND e.inbox_id = h.inbox_id
+	        AND (100 - e.risk, e.message_id) < (100 - h.risk, h.message_id)
+	        LIMIT 5) five)
 	        THEN (SELECT count(*)::int FROM (SELECT 1 FROM d.state e
 	            WHERE e.tenant_id = h.tenant_id AND e.state = 1
 	            AND e.inbox_id = h.inbox_id AND (100 - e.risk, e.message_id)
 	            > (100 - h.risk, h.message_id) LIMIT 1000) z) END,
 	    m.test, m.context
-	    FROM page h JOIN d.message m ON m.message_id = h.message_id
+	    FROM unnest(ids, owners) WITH ORDINALITY w (mid, own, at)
+	    JOIN d.state h ON h.message_id = w.mid AND h.tenant_id = w.own
+	    JOIN d.message m ON m.message_id = h.message_id
 	        AND m.tenant_id = h.tenant_id AND m.version = h.version
 	    JOIN d.inbox x ON x.tenant_id = h.tenant_id
 	        AND x.inbox_id = h.inbox_id
 	    JOIN d.tenant t ON t.tenant_id = h.tenant_id
-	    ORDER BY CASE WHEN held_only THEN 100 - h.risk END,
-	    CASE WHEN held_only THEN h.message_id END, h.message_id DESC;
+	    ORDER BY w.at;
 END $$;
 
 CREATE FUNCTION api.review_count_1(s bytea, tenant bigint, inbox bigint,
@@ -499,26 +537,19 @@ BEGIN
 		    NULL::timestamptz;
 		RETURN;
 	END IF;
+	-- What is oldest is known only when all of it was counted.
 	RETURN QUERY SELECT 200, NULL::text, least(count(*), 1000)::int,
-	    count(*) > 1000, min(z.created_at) FROM (SELECT m.created_at
-	    FROM d.state s JOIN d.message m ON m.message_id = s.message_id
-	        AND m.tenant_id = s.tenant_id AND m.version = s.version
-	    WHERE s.state = ANY (want)
-	    AND (tenant IS NULL OR s.tenant_id = tenant)
+	    count(*) > 1000, CASE WHEN count(*) <= 1000 THEN (SELECT m.created_at
+	    FROM d.message m WHERE m.message_id = (array_agg(z.message_id
+	    ORDER BY z.message_id))[1] AND m.version = 1 LIMIT 1) END
+	    FROM (SELECT s.message_id FROM d.state s
+	    WHERE s.tenant_id = ANY (d.look_into(review_count_1.tenant))
+	    AND s.state = ANY (want)
 	    AND (inbox IS NULL OR s.inbox_id = inbox)
-	    AND (q IS NULL OR q = '' OR CASE
-	        WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(m.rcpt) y
-	            WHERE '@' || d.domain_of(y) = lower(q))
-	        WHEN q ~ '^<.*>$' THEN m.rfc_message_id IN (q, btrim(q, '<>'))
-	        WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$'
-	            THEN m.message_id::text = q
-	        WHEN q ~ '^[^ ]+@[^ ]+$' THEN m.mail_from = lower(q)
-	            OR m.rfc_message_id IN (q, '<' || q || '>')
-	            OR EXISTS (SELECT 1 FROM unnest(m.rcpt) y
-	                WHERE d.canon(y) = d.canon(q))
-	        ELSE (SELECT bool_and(strpos(lower(coalesce(m.subject, '')),
-	            w) > 0) FROM unnest(string_to_array(lower(q), ' ')) w)
-	        END)
+	    AND (coalesce(q, '') = '' OR EXISTS (SELECT 1 FROM d.message m
+	        WHERE m.message_id = s.message_id AND m.tenant_id = s.tenant_id
+	        AND m.version = s.version AND d.fits(q, m.message_id,
+	            m.mail_from, m.rcpt, m.rfc_message_id, m.subject)))
 	    LIMIT 1001) z;
 END $$;
 

@@ -110,7 +110,7 @@ export async function visitor(browser, stack, options = {}) {
 		dialog.dismiss();
 	});
 	context.on('request', (request) => {
-		if (!request.url().startsWith(stack.url + '/'))
+		if (!request.url().startsWith((options.baseURL || stack.url) + '/'))
 			context.foreign.push(request.url());
 	});
 	return context;

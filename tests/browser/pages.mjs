@@ -5,6 +5,9 @@ import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import https from 'node:https';
 import { Stack, launch, visitor, signIn, ready, mail } from './lib.mjs';
+import attacks from './attacks.mjs';
+import looks from './looks.mjs';
+import roles from './roles.mjs';
 
 const NASTY = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
 const tests = [];
@@ -359,56 +362,6 @@ test('25 forged requests change nothing', () =>
 		assert.equal((await stack.state(id)).state, 2);
 	}));
 
-test('26 routes by role and tenant', async () => {
-	const people = {
-		auditor: ['auditor', null], reviewer: ['reviewer', 'acme'],
-		foreign: ['reviewer', 'other'], senior: ['senior', 'acme'],
-	};
-	for (const [name, [role, tenant]] of Object.entries(people))
-		await stack.ask('operator', { name, role, tenant,
-			password: 'a long enough pass phrase' });
-	const want = {
-		nobody: { get: 303, post: 401, list: 303 },
-		auditor: { get: 200, post: 403, list: 200 },
-		reviewer: { get: 200, post: 303, list: 200 },
-		foreign: { get: 404, post: 404, list: 200 },
-		senior: { get: 200, post: 303, list: 200 },
-	};
-	for (const who of Object.keys(want)) {
-		const id = await held();
-		await using({}, async (page, context) => {
-			let cookie = '', csrf = '';
-			if (who !== 'nobody') {
-				await signIn(page, stack, who, 'a long enough pass phrase');
-				cookie = await cookieOf(context);
-				await page.goto('/account');
-				csrf = await page.inputValue('input[name=csrf] >> nth=0');
-			}
-			const got = {};
-			got.get = (await raw(cookie, 'GET', '/m/' + id)).status;
-			got.list = (await raw(cookie, 'GET', '/history')).status;
-			const [row] = await stack.sql('SELECT digest FROM d.message ' +
-				'WHERE message_id = (SELECT max(message_id::text)::uuid ' +
-				'FROM d.message)');
-			got.post = (await raw(cookie, 'POST', `/m/${id}/decide`,
-				{ Origin: stack.url }, new URLSearchParams({ csrf,
-					verdict: 'r', category: 'other', version: '1',
-					round: '1', digest: 'sha256:' + row.digest,
-					once: '0'.repeat(64) }).toString())).status;
-			assert.deepEqual(got, want[who], who);
-			for (const path of [`/m/${id}/download`, `/m/${id}/file/0`]) {
-				const status = (await raw(cookie, 'GET', path)).status;
-				if (who === 'nobody')
-					assert.equal(status, 303);
-				if (who === 'foreign')
-					assert.equal(status, 404);
-			}
-			assert.equal((await stack.state(id)).state,
-				want[who].post === 303 ? 3 : 1, who);
-		});
-	}
-});
-
 test('27 the session cookie', () => using({}, async (page, context) => {
 	await signIn(page, stack);
 	const [first] = await context.cookies();
@@ -561,6 +514,8 @@ const only = process.argv.slice(2);
 let passed = 0, failed = 0;
 stack = await Stack.start({ STACK_UNDO: '30s' });
 browser = await launch();
+for (const more of [roles, looks, attacks])
+	more({ test, using, held, raw, cookieOf, quiet, stack, browser });
 try {
 	for (const [name, fn] of tests) {
 		if (only.length && !only.some((o) => name.startsWith(o)))

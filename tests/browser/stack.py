@@ -73,10 +73,26 @@ def seal_body(key, tenant, u, version, plain):
     return chunks
 
 
+class Untouched(postern.Deployment):
+    """Nobody can sign in yet."""
+
+    def _write_conf(self):
+        self.extra = {"admin": {
+            "setup_token_file": self.path("state", "setup-token")}}
+        super()._write_conf()
+
+    def _first_operator(self):
+        self.operator = self.operator_password = None
+
+
 class Stack:
     def __init__(self, **admin):
         self.gateway = None
         undo = os.environ.get("STACK_UNDO", "10s")
+        if os.environ.get("STACK_EMPTY"):
+            self.d = Untouched()
+            self.d.start("postern-admin")
+            return
         self.d = postern.Deployment(extra={"admin": {
             "undo": undo,
             "setup_token_file": "",
@@ -89,13 +105,15 @@ class Stack:
             self.d.add_inbox("research@agents.example.com", "acme"),
             self.d.add_inbox("bot@other.example.com", "other"),
         ]
+        self.d.sql("UPDATE d.inbox SET lim_hour = 9999, lim_day = 9999, "
+                   "lim_month = 9999, lim_held = 9999")
         self.d.start("postern-admin")
 
     def hello(self):
         d = self.d
         return {"url": "https://localhost:%d" % d.admin_port,
                 "operator": d.operator, "password": d.operator_password,
-                "dir": d.dir}
+                "dir": d.dir, "token_file": d.path("state", "setup-token")}
 
     def call(self, types, *args):
         if self.gateway is None:

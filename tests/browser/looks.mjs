@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: ISC
+// Every page in both themes and three widths: axe finds nothing serious,
+// nothing scrolls sideways, what a thumb presses is 44 px high.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import { Stack, signIn, ready, mail } from './lib.mjs';
+
+const axe = fs.readFileSync(
+	createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+const LONG = 'a-very-long-local-part-of-an-address.that.goes.on@' +
+	'and-a-domain-that-does-not-fit-either.example.co.uk';
+
+// Inject by evaluate: a script tag is what our policy refuses.
+async function audit(page, name) {
+	await page.evaluate(axe);
+	const found = await page.evaluate((tags) => axe.run(document, {
+		runOnly: { type: 'tag', values: tags } }), TAGS);
+	assert.deepEqual(found.violations
+		.filter((v) => ['serious', 'critical'].includes(v.impact))
+		.map((v) => [v.id, v.nodes[0].html.slice(0, 160),
+			v.nodes[0].failureSummary]), [], name);
+}
+
+async function measure(page, name, width) {
+	const { scroll, small } = await page.evaluate(() => ({
+		scroll: document.documentElement.scrollWidth,
+		small: [...document.querySelectorAll('button, summary, .button, ' +
+			'nav a, input:not([type=hidden]):not([type=radio])' +
+			':not([type=checkbox]), select, .cats label')]
+			.filter((e) => e.checkVisibility({ visibilityProperty: true }) &&
+				!e.closest('.skip'))
+			.map((e) => [e.outerHTML.slice(0, 80),
+				e.getBoundingClientRect().height])
+			.filter(([, h]) => h > 0 && h < 43.5),
+	}));
+	assert.ok(scroll <= width, `${name}: ${scroll} > ${width}`);
+	if (width < 700)
+		assert.deepEqual(small, [], name);
+}
+
+export default function ({ test, using, held, stack }) {
+	async function uncertain() {
+		const id = await held({ subject: 'Broke after the dot' });
+		await stack.sql('SET session_replication_role = replica; ' +
+			"UPDATE d.state SET state = 11 WHERE message_id = '" + await hex(id) +
+			"'; INSERT INTO d.delivery (message_id, tenant_id, inbox_id, ix, " +
+			'domain, canon, status) SELECT message_id, tenant_id, inbox_id, 1, ' +
+			"'example.org', 'jana@example.org', 6 FROM d.state WHERE message_id = '" +
+			await hex(id) + "'");
+		return id;
+	}
+
+	const hex = async (id) => (await import('./lib.mjs')).uuid(id);
+
+	async function pages() {
+		const rich = { rcpt: ['jana@example.org', LONG, 'x@hidden.example'],
+			context: { purpose: 'Answer a customer. ' + 'x'.repeat(200) },
+			raw: mail({ to: 'jana@example.org, ' + LONG, cc: 'no@one.example',
+				subject: 'Y'.repeat(120),
+				more: 'Content-Type: multipart/mixed; boundary=b\n',
+				body: '--b\nContent-Type: text/plain\n\n' + 'z'.repeat(400) +
+					'\n--b\nContent-Type: text/html\n\n<p>Hello</p>\n--b\n' +
+					'Content-Type: application/pdf\nContent-Disposition: ' +
+					'attachment; filename="' + 'n'.repeat(90) + '.pdf"\n\n' +
+					'%PDF-1.7\n--b--\n' }) };
+		const high = await held({ ...rich, risk: 90, subject: 'Y'.repeat(120) });
+		const low = await held({ risk: 5 });
+		const gone = await held();
+		const unclear = await uncertain();
+		await stack.sql('UPDATE d.inbox SET paused_at = now() WHERE address = ' +
+			"'research@agents.example.com'");
+		const [box] = await stack.sql('SELECT tenant_id AS t, inbox_id AS i ' +
+			"FROM d.inbox WHERE address = 'helpdesk@agents.example.com'");
+		return { gone, list: ['/q', '/q?q=nothing-like-it', '/history',
+			'/history?show=uncertain', '/inboxes', '/inboxes?q=zzz', '/pause',
+			'/account', `/reject-all?box=${box.t}.${box.i}`, '/m/' + low,
+			'/m/' + high, `/m/${high}?view=headers`, `/m/${high}?view=raw`,
+			'/m/' + unclear, '/m/' + gone, '/m/1', '/nothing'] };
+	}
+
+	test('29 and 30: axe, widths, targets, both themes', async () => {
+		const { gone, list } = await pages();
+		for (const [width, theme, deep] of [[1280, 'light', true],
+			[390, 'dark', true], [320, 'light', false]])
+			await using({ viewport: { width, height: 800 },
+				colorScheme: theme, hasTouch: width < 700,
+				isMobile: width < 700 }, async (page) => {
+				for (const path of ['/login', '/setup']) {
+					await page.goto(path);
+					if (deep)
+						await audit(page, path);
+					await measure(page, path, width);
+				}
+				await signIn(page, stack);
+				if ((await stack.state(gone)).state === 1) {
+					await page.goto('/m/' + gone); // and the undo bar is there
+					await page.click('#approve > summary');
+					await page.click('#approve-button');
+					await page.waitForURL(/said=approved/);
+				}
+				for (const path of list) {
+					await page.goto(path);
+					await page.evaluate(() => {
+						for (const d of document.querySelectorAll('details'))
+							d.open = true;
+					});
+					const name = `${path} ${width} ${theme}`;
+					if (deep)
+						await audit(page, name);
+					await measure(page, name, width);
+				}
+			});
+		await stack.sql('UPDATE d.inbox SET paused_at = NULL');
+	});
+
+	test('a pause of an inbox shows where it concerns', () =>
+		using({}, async (page) => {
+			const mine = await held();
+			const theirs = await held({ inbox: 1 });
+			await stack.sql('UPDATE d.inbox SET paused_at = now() WHERE ' +
+				"address = 'research@agents.example.com'");
+			await signIn(page, stack);
+			for (const path of ['/q', '/history', '/inboxes', '/pause',
+				'/account', '/m/' + theirs]) {
+				await page.goto(path);
+				assert.match(await page.textContent('.paused'),
+					/Inbox research@agents\.example\.com is paused/, path);
+			}
+			await page.goto('/m/' + mine);
+			assert.equal(await page.locator('.paused').count(), 0);
+			await stack.sql('UPDATE d.inbox SET paused_at = NULL');
+		}));
+
+	test('mail that may have been sent is settled by a person', () =>
+		using({ javaScriptEnabled: false }, async (page) => {
+			const id = await uncertain();
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			assert.match(await page.textContent('#decide'), /may have taken it/);
+			await page.check('input[name=outcome][value=sent]');
+			await page.fill('#settle-form input[name=note]', 'asked them');
+			await page.click('#settle-button');
+			assert.match(page.url(), /said=settled/);
+			assert.equal((await stack.state(id)).state, 8);
+			const [row] = await stack.sql('SELECT detail FROM d.audit WHERE ' +
+				"event = 'message.uncertain' ORDER BY n DESC LIMIT 1");
+			assert.match(row.detail, /asked them/);
+		}));
+
+	test('approved mail is canceled, and then it is too late', () =>
+		using({ javaScriptEnabled: false }, async (page, context) => {
+			const id = await held();
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			await page.click('#approve > summary');
+			await page.click('#approve-button');
+			await page.goto('/m/' + id);
+			const late = await context.newPage();
+			await late.goto('/m/' + id);
+			for (const [tab, status] of [[page, 200], [late, 409]]) {
+				await tab.click('#cancel > summary');
+				await tab.fill('#cancel-form input[name=note]', 'a mistake');
+				const [answer] = await Promise.all([
+					tab.waitForNavigation(),
+					tab.click('#cancel-button')]);
+				assert.equal(answer.status(), status);
+			}
+			assert.match(await late.textContent('main'),
+				new RegExp('Canceled by ' + stack.operator));
+			const row = await stack.state(id);
+			assert.deepEqual([row.state, row.queued], [5, 0]);
+		}));
+
+	test('undo and pause without scripts', () =>
+		using({ javaScriptEnabled: false }, async (page) => {
+			const id = await held();
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			await page.click('#approve > summary');
+			await page.click('#approve-button');
+			await page.click('#undo-button');
+			assert.match(page.url(), /said=undone/);
+			assert.deepEqual([(await stack.state(id)).state,
+				(await stack.state(id)).round], [1, 2]);
+			await page.goto('/pause');
+			const row = page.locator('.switch', { hasText: 'research@' });
+			await row.locator('summary').click();
+			await row.locator('input[name=reason]').fill('a test');
+			await row.locator('button').click();
+			assert.match(page.url(), /said=paused/);
+			assert.match(await page.textContent('.paused'), /research@/);
+			await stack.sql('UPDATE d.inbox SET paused_at = NULL');
+		}));
+
+	test('the first run, in the browser', async () => {
+		const empty = await Stack.start({ STACK_EMPTY: '1' });
+		const token = () => fs.readFileSync(empty.token_file, 'utf8').trim();
+		const phrase = 'correct horse battery';
+		try {
+			await using({ baseURL: empty.url,
+				javaScriptEnabled: true }, async (page) => {
+				await page.goto('/');
+				await page.waitForURL('**/setup');
+				await page.fill('input[name=token]', 'wrong');
+				await page.fill('input[name=name]', 'maria');
+				await page.fill('input[name=password]', phrase);
+				await page.fill('input[name=again]', phrase);
+				await page.click('button.primary');
+				assert.match(await page.textContent('.refusal'),
+					/not the setup token/);
+				await page.goto('/setup?token=' + token());
+				await page.fill('input[name=name]', 'maria');
+				await page.fill('input[name=password]', phrase);
+				await page.fill('input[name=again]', 'something else');
+				await page.click('button.primary');
+				assert.match(await page.textContent('.refusal'), /differ/);
+				await page.fill('input[name=password]', phrase);
+				await page.fill('input[name=again]', phrase);
+				await page.click('button.primary');
+				await page.waitForURL('**/login');
+				await signIn(page, empty, 'maria', phrase);
+				assert.match(await page.textContent('main'),
+					/Nothing is waiting/);
+				await ready(page);
+				assert.throws(token, /ENOENT/); // used up
+				await page.goto('/setup');
+				assert.match(await page.textContent('main'),
+					/An operator exists already/);
+			});
+		} finally {
+			await empty.stop();
+		}
+	});
+}
