@@ -370,10 +370,13 @@ CREATE FUNCTION d.look_into(tenant bigint) RETURNS bigint[]
 -- Ids of a page of held mail, by risk, then age. Collapsed, an inbox shows its
 -- first five: few inboxes are asked one by one, which no flood of one of them
 -- slows down; many are read in order, where what one can put in the way is
--- bounded by how much it may have held.
+-- bounded by how much it may have held. Only ordered index scans will do: what
+-- the planner knows of an inbox is too little to choose by.
 CREATE FUNCTION d.held_page(tenants bigint[], box bigint, last_risk int,
 	last_id uuid, q text, n int, fold boolean) RETURNS TABLE (k int,
-	message_id uuid, tenant_id bigint) LANGUAGE plpgsql STABLE AS $$
+	message_id uuid, tenant_id bigint) LANGUAGE plpgsql STABLE
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_sort = off AS $$
 #variable_conflict use_column
 BEGIN
 	IF q <> '' OR box IS NOT NULL OR NOT fold THEN
@@ -416,7 +419,9 @@ END $$;
 -- The same of everything else, newest first.
 CREATE FUNCTION d.past_page(tenants bigint[], box bigint, want smallint[],
 	last_id uuid, q text, n int) RETURNS TABLE (k int, message_id uuid,
-	tenant_id bigint) LANGUAGE plpgsql STABLE AS $$
+	tenant_id bigint) LANGUAGE plpgsql STABLE
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_sort = off AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (

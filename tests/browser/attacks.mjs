@@ -29,12 +29,13 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 						'example/"><meta http-equiv=refresh content="0;url=' +
 						'https://evil.example/">' + NASTY + '\n--b\n' +
 						'Content-Type: application/pdf\nContent-Disposition: ' +
-						"attachment; filename*=utf-8''" +
-						encodeURIComponent(NASTY + bidi) + '\n' +
+						'attachment; filename="safe\u202Egpj.exe ' +
+						NASTY.replaceAll('"', '') + '"\n' +
 						'Content-Transfer-Encoding: base64\n\nTVqQAAMA\n' +
-						'--b\nContent-Type: image/svg+xml; name="' +
-						word(NASTY + '.svg') + '"\nContent-Disposition: ' +
-						'attachment\n\n<svg onload=alert(3)>\n--b--\n' }) });
+						'--b\nContent-Type: image/svg+xml\n' +
+						'Content-Disposition: attachment; filename="' +
+						NASTY.replaceAll('"', '') + '.svg"\n\n' +
+						'<svg onload=alert(3)>\n--b--\n' }) });
 			await signIn(page, stack);
 			const look = async (path) => {
 				await page.goto(path);
@@ -53,8 +54,8 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			await page.goto('/m/' + id);
 			for (const section of ['#subject', '#agent', '#what', '#files',
 				'#who'])
-				assert.ok((await page.textContent(section))
-					.includes('onerror=alert(1)'), section);
+				assert.match(await page.textContent(section),
+					/onerror=alert\(1\)/, section);
 			for (const section of ['#agent', '#what', '#files'])
 				assert.match(await page.textContent(section), /U\+202E/,
 					section);
