@@ -20,6 +20,7 @@ struct http_request;
 
 struct loop;
 struct pool;
+struct redis;
 struct seal_zstd;
 
 #define ADMIN_RECENT 64
@@ -35,6 +36,7 @@ struct admin_recent {
 struct admin {
 	struct loop *loop;
 	struct review_db *db;
+	struct redis *redis; /* to wake the workers; may be away */
 	struct pool *pool; /* argon2id, opening bodies */
 	char origin[300]; /* "https://host:port" that the pages live at */
 	int undo_s;

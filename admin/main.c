@@ -29,6 +29,7 @@
 #include "seal/key.h"
 #include "seal/keyfile.h"
 #include "store/health.h"
+#include "store/redis.h"
 #include "store/store.h"
 
 #define PROGRAM "postern-admin"
@@ -301,6 +302,9 @@ start(struct program *p, struct err *err)
 	p->admin.db = review_db_new(p->admin.loop, conf);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
+	p->admin.redis = redis_open(p->admin.loop, conf, PROGRAM, err);
+	if (p->admin.redis == NULL)
+		return false;
 	p->signals = daemon_signals_new(p->admin.loop, &handlers, p);
 	conf_metrics_listen(conf, PROGRAM, metrics, sizeof(metrics));
 	if (metrics[0] != '\0') {
@@ -326,6 +330,7 @@ stop(struct program *p)
 	pool_free(p->admin.pool);
 	health_free(p->health);
 	review_db_free(p->admin.db);
+	redis_free(p->admin.redis);
 	net_tls_free(p->tls);
 	secret_wipe(&p->admin.review_key);
 	secret_wipe(&p->admin.approve_key);

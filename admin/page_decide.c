@@ -23,6 +23,7 @@
 #include "policy/vocabulary.h"
 #include "seal/release.h"
 #include "store/decide.h"
+#include "store/redis.h"
 
 #define SECONDS_MAX 86400
 
@@ -155,8 +156,11 @@ on_decided(struct page *page)
 	log_decision(page, "admin.decide");
 	metrics_inc(M_DECISIONS,
 	    d->request.verdict == 'r' ? "reject" : "approve", NULL);
-	if (d->request.verdict == 'a' && d->answer.is.status == 200)
+	if (d->request.verdict == 'a' && d->answer.is.status == 200) {
 		remember(page);
+		redis_wake(
+		    page->admin->redis, (unsigned)d->request.undo_s * 1000);
+	}
 	if (next != NULL && uuid_from_id(&to, "msg_", str_of(next)))
 		snprintf(path, sizeof(path), "/m/%s", next);
 	else

@@ -48,12 +48,18 @@ static const unsigned timeout_ms[CS_COUNT] = {
 
 static void set_callbacks(struct client *c);
 
+static unsigned
+patience(const struct client *c, enum client_state state)
+{
+	return c->conf.timeout_ms != 0 ? c->conf.timeout_ms : timeout_ms[state];
+}
+
 void
 client_enter(struct client *c, enum client_state state)
 {
 	c->state = state;
 	if (timeout_ms[state] != 0)
-		loop_timer_set(c->timer, timeout_ms[state]);
+		loop_timer_set(c->timer, patience(c, state));
 	else
 		loop_timer_stop(c->timer);
 }
@@ -136,8 +142,11 @@ client_broke(struct client *c, const char *why)
 
 	if (state == CS_END)
 		return;
-	c->last = (struct reply){ .code = 0 };
-	(void)snprintf(c->last.text, sizeof(c->last.text), "%s", why);
+	/* With 421 the peer has said it itself. */
+	if (why != c->last.text) {
+		c->last = (struct reply){ .code = 0 };
+		(void)snprintf(c->last.text, sizeof(c->last.text), "%s", why);
+	}
 	if (state == CS_HANDSHAKE && c->conf.policy == CLIENT_TLS_MAY) {
 		client_finish(c, CLIENT_END_TLS);
 	} else if (state < CS_MAIL) {
@@ -152,6 +161,18 @@ static void
 on_timeout(void *arg)
 {
 	client_broke(arg, "the next hop did not answer in time");
+}
+
+/*
+ * One command, one reply: more than that would be taken for the answer to what
+ * is said next. What follows STARTTLS goes with the clear connection; what
+ * follows the dot's reply matters to nobody.
+ */
+static bool
+is_ahead(const struct client *c, struct evbuffer *in)
+{
+	return c->state != CS_STARTTLS && c->state != CS_DOT &&
+	       evbuffer_get_length(in) > 0;
 }
 
 static void
@@ -180,7 +201,11 @@ on_read(struct bufferevent *bev, void *arg)
 		} else if (step == REPLY_READY) {
 			c->last = c->parser.reply;
 			reply_reset(&c->parser);
-			client_on_reply(c);
+			if (is_ahead(c, in))
+				client_broke(
+				    c, "the next hop spoke out of turn");
+			else
+				client_on_reply(c);
 		}
 	}
 	if (c->bev == bev && c->state != CS_END &&
@@ -324,7 +349,7 @@ client_want_body(struct client *c)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
-	loop_timer_set(c->timer, timeout_ms[CS_BODY]);
+	loop_timer_set(c->timer, patience(c, CS_BODY));
 	if (c->all_given) {
 		if (evbuffer_get_length(out) > 0)
 			return;

@@ -41,6 +41,7 @@ struct client_conf {
 	size_t rcpt_count;
 	long long size;
 	bool is_8bit, needs_utf8;
+	unsigned timeout_ms; /* for every step; 0: as RFC 5321 4.5.3.2 says */
 };
 
 enum client_rcpt {

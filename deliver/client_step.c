@@ -132,6 +132,9 @@ on_auth(struct client *c)
 	} else if (is_2xx(c)) {
 		client_ask_ready(c);
 	} else {
+		/* What it says may hold what we sent: nobody is shown that. */
+		(void)snprintf(c->last.text, sizeof(c->last.text),
+		    "the next hop refused our credentials (%d)", c->last.code);
 		client_finish(c, CLIENT_END_NEXT);
 	}
 }

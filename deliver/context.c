@@ -87,18 +87,18 @@ bool
 context_reload(
     struct job_context *ctx, const struct conf *conf, struct err *err)
 {
-	struct net_tls *tls =
-	    net_tls_client_new(conf->deliver_smarthost_ca_file, err);
+	const char *ca_file = conf->deliver_smarthost_ca_file;
 
-	if (tls == NULL)
-		return false;
-	if (conf->deliver_smarthost_user[0] != '\0' &&
-	    !read_password(ctx, conf->deliver_smarthost_password_file, err)) {
-		net_tls_free(tls);
+	if (ctx->tls == NULL) {
+		ctx->tls = net_tls_client_new(ca_file, err);
+		if (ctx->tls == NULL)
+			return false;
+	} else if (!net_tls_client_reload(ctx->tls, ca_file, err)) {
 		return false;
 	}
-	net_tls_free(ctx->tls);
-	ctx->tls = tls;
+	if (conf->deliver_smarthost_user[0] != '\0' &&
+	    !read_password(ctx, conf->deliver_smarthost_password_file, err))
+		return false;
 	ctx->conf = conf;
 	return set_smarthost(ctx, conf->deliver_smarthost, err);
 }
@@ -145,8 +145,9 @@ context_open(struct job_context *ctx, struct loop *loop,
 	ctx->zstd = seal_zstd_new();
 	if (!load_keys(ctx, conf, err) || !context_reload(ctx, conf, err))
 		return false;
-	ctx->resolver = resolver_new(loop, conf, err);
-	if (ctx->resolver == NULL)
+	ctx->domains = resolver_new(loop, conf, RESOLVER_DOMAINS, err);
+	ctx->hosts = resolver_new(loop, conf, RESOLVER_HOSTS, err);
+	if (ctx->domains == NULL || ctx->hosts == NULL)
 		return false;
 	ctx->relay = relay_new(loop, conf);
 	return true;
@@ -157,7 +158,8 @@ context_close(struct job_context *ctx)
 {
 	struct kept *k;
 
-	resolver_free(ctx->resolver);
+	resolver_free(ctx->domains);
+	resolver_free(ctx->hosts);
 	relay_free(ctx->relay);
 	net_tls_free(ctx->tls);
 	seal_zstd_free(ctx->zstd);

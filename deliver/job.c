@@ -18,6 +18,7 @@
 #include "deliver/job_internal.h"
 
 #define STORE_AGAIN_MS 1000
+#define TOO_MANY_RCPTS 452 /* RFC 5321 4.5.3.1.10 */
 
 static void
 tell_end(void *arg)
@@ -141,7 +142,23 @@ store_rows(void *arg)
 	struct job *job = arg;
 
 	job->op = relay_finish(job->ctx->relay, &job->lease, job->rows,
-	    job->row_count, backoff_seconds(job->attempts), on_finished, job);
+	    job->row_count, job->retry_s, on_finished, job);
+}
+
+/* Only that there were too many at once: the rest goes right behind. */
+static bool
+is_next_part(const struct job *job)
+{
+	size_t i, done = 0;
+
+	for (i = 0; i < job->row_count; i++) {
+		if (job->rows[i].result == RELAY_DELIVERED)
+			done++;
+		else if (job->rows[i].result == RELAY_DEFERRED &&
+			 job->rows[i].code != TOO_MANY_RCPTS)
+			return false;
+	}
+	return done > 0;
 }
 
 void
@@ -150,12 +167,13 @@ job_finish(struct job *job, struct relay_rcpt *v, size_t n)
 	size_t i;
 
 	job->phase = JOB_ENDING;
-	for (i = 0; i < n; i++)
-		log_result(job, &v[i]);
 	if (v != job->rows)
 		free(job->rows);
 	job->rows = v;
 	job->row_count = n;
+	job->retry_s = is_next_part(job) ? 1 : backoff_seconds(job->attempts);
+	for (i = 0; i < n; i++)
+		log_result(job, &v[i]);
 	relay_cancel(job->op);
 	store_rows(job);
 }
@@ -225,6 +243,14 @@ void
 job_stop(struct job *job)
 {
 	job->stopping = true;
+	if (job->phase == JOB_PREPARING && !job->over)
+		job_return(job);
+}
+
+void
+job_reload(struct job *job)
+{
+	job->stale = true;
 	if (job->phase == JOB_PREPARING && !job->over)
 		job_return(job);
 }

@@ -27,7 +27,7 @@ struct job_context {
 	struct loop *loop;
 	const struct conf *conf;
 	struct relay *relay;
-	struct resolver *resolver;
+	struct resolver *domains, *hosts; /* see enum resolver_kind */
 	struct net_tls *tls;
 	struct seal_zstd *zstd;
 	struct secret relay_key, approve_key, policy_key;
@@ -47,6 +47,8 @@ struct job *job_start(const struct job_context *ctx,
  * under way may still end by itself until job_yield().
  */
 void job_stop(struct job *job);
+/* Another smarthost or password: begin again, unless MAIL FROM was said. */
+void job_reload(struct job *job);
 /* Give back also what is in a transaction, unless the gate was asked. */
 void job_yield(struct job *job);
 /* What passed the gate and has no reply is uncertain now. */

@@ -43,10 +43,11 @@ struct job {
 	struct client *client;
 	enum job_phase phase;
 	enum job_no_go no_go;
-	bool stopping, over;
+	bool stopping, stale, over;
 	bool attempted; /* rows are marked as being sent */
 	struct relay_rcpt *rows; /* the results, until they are stored */
 	size_t row_count;
+	int retry_s;
 	struct loop_timer *again; /* to store them once more */
 	uint64_t store_until_ms;
 

@@ -203,6 +203,28 @@ on_no_go(struct job *job)
 	}
 }
 
+/*
+ * A host that was lost before the gate, or said 421, has decided nothing: with
+ * another one left, and no recipient refused, that one is asked now.
+ */
+static bool
+may_try_next(const struct job *job)
+{
+	const struct reply *reply;
+	size_t i;
+	int code = client_last(job->client)->code;
+
+	if (job->phase != JOB_TALKING || (code != 0 && code != 421) ||
+	    job->host_at + 1 >= job->host_count)
+		return false;
+	for (i = 0; i < job->due_count; i++) {
+		if (client_result(job->client, i, &reply) !=
+		    CLIENT_RCPT_DEFERRED)
+			return false;
+	}
+	return true;
+}
+
 static void
 on_end(void *arg, enum client_end end)
 {
@@ -215,6 +237,8 @@ on_end(void *arg, enum client_end end)
 	 */
 	relay_cancel(job->op);
 	job->op = NULL;
+	if (end == CLIENT_END_DONE && may_try_next(job))
+		end = CLIENT_END_NEXT;
 	switch (end) {
 	case CLIENT_END_DONE:
 		record(job);
@@ -274,7 +298,7 @@ next_address(struct job *job)
 		.needs_utf8 = job->needs_utf8,
 	};
 
-	if (job->stopping) {
+	if (job->stopping || job->stale) {
 		job_return(job);
 		return;
 	}
@@ -296,17 +320,28 @@ next_address(struct job *job)
 }
 
 static void
-on_route(void *arg, enum route_status status, const struct route_host *hosts,
-    size_t n)
+log_blocked(const struct job *job)
 {
-	struct job *job = arg;
 	char id[UUID_ID_MAX];
 
+	uuid_to_id(id, "msg_", &job->lease.message);
+	log_warn("deliver.blocked_address", KV("message", id),
+	    KV("why", job->lease.domain));
+}
+
+static void
+on_route(void *arg, const struct route_result *found)
+{
+	struct job *job = arg;
+
 	job->route = NULL;
-	switch (status) {
+	if (found->blocked)
+		log_blocked(job);
+	switch (found->status) {
 	case ROUTE_OK:
-		memcpy(job->hosts, hosts, n * sizeof(*hosts));
-		job->host_count = n;
+		memcpy(
+		    job->hosts, found->hosts, found->n * sizeof(*found->hosts));
+		job->host_count = found->n;
 		next_address(job);
 		return;
 	case ROUTE_LATER:
@@ -324,11 +359,12 @@ on_route(void *arg, enum route_status status, const struct route_host *hosts,
 		    "the domain takes no mail");
 		return;
 	case ROUTE_BLOCKED:
-		uuid_to_id(id, "msg_", &job->lease.message);
-		log_warn("deliver.blocked_address", KV("message", id),
-		    KV("why", job->lease.domain));
 		job_finish_all(job, RELAY_FAILED, 0, "5.4.4",
 		    "the domain cannot be reached from here");
+		return;
+	case ROUTE_SELF:
+		job_finish_all(job, RELAY_FAILED, 0, "5.4.6",
+		    "mail for the domain would come back here");
 		return;
 	}
 }
@@ -337,9 +373,9 @@ void
 job_route(struct job *job)
 {
 	if (job->ctx->smarthost[0] != '\0')
-		job->route = route_host(job->ctx->resolver, job->ctx->smarthost,
+		job->route = route_host(job->ctx->hosts, job->ctx->smarthost,
 		    job->ctx->smarthost_port, on_route, job);
 	else
-		job->route = route_domain(
-		    job->ctx->resolver, job->lease.domain, on_route, job);
+		job->route = route_domain(job->ctx->domains, job->lease.domain,
+		    job->ctx->conf->hostname, on_route, job);
 }

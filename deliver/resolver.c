@@ -18,8 +18,8 @@
 #include "deliver/route.h"
 #include "net/peer.h"
 
-#define TRY_MS 3000
-#define TRIES 3
+#define TRY_MS 2000
+#define TRIES 3 /* 2, 4 and 8 s */
 
 struct watch {
 	SLIST_ENTRY(watch) link;
@@ -123,14 +123,22 @@ set_servers(struct resolver *r, const struct conf_list *servers)
 }
 
 struct resolver *
-resolver_new(struct loop *loop, const struct conf *conf, struct err *err)
+resolver_new(struct loop *loop, const struct conf *conf,
+    enum resolver_kind kind, struct err *err)
 {
 	struct resolver *r = xcalloc(1, sizeof(*r));
+	char dns_only[] = "b";
 	struct ares_options options = { .timeout = TRY_MS,
 		.tries = TRIES,
+		.lookups = dns_only,
+		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
 		.sock_state_cb = on_state,
 		.sock_state_cb_data = r };
+	int mask = ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB;
 	size_t i;
+
+	if (kind == RESOLVER_DOMAINS)
+		mask |= ARES_OPT_LOOKUPS | ARES_OPT_FLAGS;
 
 	r->loop = loop;
 	SLIST_INIT(&r->watches);
@@ -142,9 +150,7 @@ resolver_new(struct loop *loop, const struct conf *conf, struct err *err)
 		}
 	}
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS ||
-	    ares_init_options(&r->channel, &options,
-		ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB) !=
-		ARES_SUCCESS ||
+	    ares_init_options(&r->channel, &options, mask) != ARES_SUCCESS ||
 	    !set_servers(r, &conf->deliver_resolver)) {
 		err_set(err, 1, "deliver.resolver: not usable");
 		free(r);

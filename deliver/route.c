@@ -9,13 +9,16 @@
 #include "deliver/route.h"
 
 #include <ares.h>
+#include <arpa/inet.h>
 #include <arpa/nameser.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/loop.h"
+#include "base/str.h"
 #include "base/xalloc.h"
 #include "deliver/resolver.h"
 #include "net/peer.h"
@@ -34,10 +37,11 @@ struct route {
 	unsigned short port;
 	bool filtered, blocked, failed;
 	enum route_status status;
+	char self[ROUTE_NAME_MAX + 1];
 	struct mx mx[MX_MAX];
 	size_t mx_n, mx_at;
 	struct route_host hosts[ROUTE_HOSTS_MAX];
-	size_t n;
+	size_t n, of_host;
 };
 
 static void next_host(struct route *t);
@@ -47,8 +51,15 @@ deliver(void *arg)
 {
 	struct route *t = arg;
 
+	const struct route_result result = {
+		.status = t->status,
+		.blocked = t->blocked,
+		.hosts = t->hosts,
+		.n = t->n,
+	};
+
 	if (t->done != NULL)
-		t->done(t->arg, t->status, t->hosts, t->n);
+		t->done(t->arg, &result);
 	free(t);
 }
 
@@ -65,7 +76,8 @@ add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 	struct route_host *h = &t->hosts[t->n];
 	struct net_peer peer;
 
-	if (t->n == ROUTE_HOSTS_MAX || len > sizeof(h->addr))
+	if (t->n == ROUTE_HOSTS_MAX || t->of_host == ROUTE_ADDRESSES_MAX ||
+	    len > sizeof(h->addr))
 		return;
 	net_peer_init(&peer, sa);
 	if (t->filtered &&
@@ -81,6 +93,7 @@ add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 		((struct sockaddr_in *)&h->addr)->sin_port = htons(t->port);
 	memcpy(h->name, t->mx[t->mx_at].name, sizeof(h->name));
 	t->n++;
+	t->of_host++;
 }
 
 static void
@@ -106,12 +119,44 @@ on_addresses(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 	next_host(t);
 }
 
+/*
+ * An address in place of a name, "localhost" or a name of one label can only
+ * mean our own network; so would "2130706433" to some libraries.
+ */
+static bool
+is_public_name(const char *name)
+{
+	struct str rest = str_of(name), label = { NULL, 0 };
+	unsigned char ip[16];
+	size_t labels = 0;
+
+	if (inet_pton(AF_INET, name, ip) == 1 ||
+	    inet_pton(AF_INET6, name, ip) == 1)
+		return false;
+	if (rest.n > 0 && rest.p[rest.n - 1] == '.')
+		rest.n--;
+	while (rest.n > 0) {
+		label = str_split(&rest, '.');
+		labels++;
+	}
+	return labels > 1 && !str_ieq(label, str_lit("localhost")) &&
+	       !str_ieq(label, str_lit("local")) &&
+	       !str_ieq(label, str_lit("internal")) &&
+	       strspn(label.p, "0123456789") < label.n;
+}
+
 static void
 next_host(struct route *t)
 {
 	struct ares_addrinfo_hints hints = { .ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM };
 
+	while (t->filtered && t->mx_at < t->mx_n &&
+	       !is_public_name(t->mx[t->mx_at].name)) {
+		t->blocked = true;
+		t->mx_at++;
+	}
+	t->of_host = 0;
 	if (t->mx_at < t->mx_n && t->n < ROUTE_HOSTS_MAX) {
 		ares_getaddrinfo(resolver_channel(t->resolver),
 		    t->mx[t->mx_at].name, NULL, &hints, on_addresses, t);
@@ -135,18 +180,42 @@ by_preference(const void *a, const void *b)
 	return x->shuffle < y->shuffle ? -1 : x->shuffle > y->shuffle;
 }
 
+/* The best of any number of MX, sorted; equal ones in any order. */
 static void
 take_mx(struct route *t, const struct ares_mx_reply *mx)
 {
-	t->mx_n = 0;
-	for (; mx != NULL && t->mx_n < MX_MAX; mx = mx->next) {
-		struct mx *m = &t->mx[t->mx_n++];
+	struct mx *all;
+	size_t n = 0;
+	const struct ares_mx_reply *m;
 
-		m->preference = mx->priority;
-		m->shuffle = arc4random();
-		(void)snprintf(m->name, sizeof(m->name), "%s", mx->host);
+	for (m = mx; m != NULL; m = m->next)
+		n++;
+	all = xcalloc(n, sizeof(*all));
+	for (n = 0, m = mx; m != NULL; m = m->next, n++) {
+		all[n].preference = m->priority;
+		all[n].shuffle = arc4random();
+		(void)snprintf(all[n].name, sizeof(all[n].name), "%s", m->host);
 	}
-	qsort(t->mx, t->mx_n, sizeof(t->mx[0]), by_preference);
+	qsort(all, n, sizeof(all[0]), by_preference);
+	t->mx_n = n < MX_MAX ? n : MX_MAX;
+	memcpy(t->mx, all, t->mx_n * sizeof(t->mx[0]));
+	free(all);
+}
+
+/* Ourselves and all that are not better: mail would only come back. */
+static void
+drop_self(struct route *t)
+{
+	size_t i;
+	unsigned best = UINT_MAX;
+
+	for (i = 0; i < t->mx_n; i++) {
+		if (str_ieq(str_of(t->mx[i].name), str_of(t->self)) &&
+		    t->mx[i].preference < best)
+			best = t->mx[i].preference;
+	}
+	while (t->mx_n > 0 && t->mx[t->mx_n - 1].preference >= best)
+		t->mx_n--;
 }
 
 static void
@@ -171,7 +240,11 @@ on_mx(void *arg, int status, int timeouts, unsigned char *abuf, int alen)
 	} else {
 		if (mx != NULL)
 			take_mx(t, mx);
-		next_host(t);
+		drop_self(t);
+		if (t->mx_n == 0)
+			finish(t, ROUTE_SELF);
+		else
+			next_host(t);
 	}
 	ares_free_data(mx);
 }
@@ -193,10 +266,12 @@ start(struct resolver *r, const char *name, unsigned short port, bool filtered,
 }
 
 struct route *
-route_domain(struct resolver *r, const char *domain, route_fn *done, void *arg)
+route_domain(struct resolver *r, const char *domain, const char *self,
+    route_fn *done, void *arg)
 {
 	struct route *t = start(r, domain, 25, true, done, arg);
 
+	(void)snprintf(t->self, sizeof(t->self), "%s", self);
 	ares_query(resolver_channel(r), domain, ns_c_in, ns_t_mx, on_mx, t);
 	resolver_rearm(r);
 	return t;

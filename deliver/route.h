@@ -3,7 +3,8 @@
  * route.h - where mail for a domain goes: MX and addresses, by c-ares.
  *
  * RFC 5321 5.1: MX by preference, equal ones shuffled, the domain itself when
- * there is no MX; RFC 7505: "MX 0 ." takes no mail. Every address is checked
+ * there is no MX; RFC 7505: "MX 0 ." takes no mail. A host must be a name of
+ * more than one label, and no address. Every address is checked
  * here and connected to as it is, so a name cannot change in between; private
  * and special networks are refused unless the operator named them.
  */
@@ -23,6 +24,7 @@ struct resolver;
 struct route;
 
 #define ROUTE_HOSTS_MAX 8
+#define ROUTE_ADDRESSES_MAX 3 /* of one host, so that others get their turn */
 #define ROUTE_NAME_MAX 255
 
 struct route_host {
@@ -36,20 +38,35 @@ enum route_status {
 	ROUTE_LATER, /* the resolver did not answer: 4.4.3 */
 	ROUTE_NO_DOMAIN, /* no such domain, or nothing there: 5.1.2 */
 	ROUTE_NULL_MX, /* the domain takes no mail: 5.1.10 */
-	ROUTE_BLOCKED, /* only addresses that are not allowed: 5.4.4 */
+	ROUTE_BLOCKED, /* only hosts that are not allowed: 5.4.4 */
+	ROUTE_SELF, /* we are its best host: 5.4.6 */
 };
 
-typedef void route_fn(void *arg, enum route_status status,
-    const struct route_host *hosts, size_t n);
+struct route_result {
+	enum route_status status;
+	bool blocked; /* some host or address was not allowed */
+	const struct route_host *hosts; /* in the order to try them */
+	size_t n;
+};
 
-struct resolver *resolver_new(
-    struct loop *loop, const struct conf *conf, struct err *err);
+typedef void route_fn(void *arg, const struct route_result *result);
+
+enum resolver_kind {
+	RESOLVER_DOMAINS, /* recipients' domains: DNS alone, names as given */
+	RESOLVER_HOSTS, /* hosts an operator named: also /etc/hosts */
+};
+
+struct resolver *resolver_new(struct loop *loop, const struct conf *conf,
+    enum resolver_kind kind, struct err *err);
 /* Open lookups are dropped. NULL is fine. */
 void resolver_free(struct resolver *r);
 
-/* `done` comes once, later, unless cancelled. Port 25. */
-struct route *route_domain(
-    struct resolver *r, const char *domain, route_fn *done, void *arg);
+/*
+ * `done` comes once, later, unless cancelled. Port 25. `self` is our name: as
+ * an MX it and all that are worse are left out (RFC 5321 5.1).
+ */
+struct route *route_domain(struct resolver *r, const char *domain,
+    const char *self, route_fn *done, void *arg);
 /* A host the operator named: its addresses, not filtered. */
 struct route *route_host(struct resolver *r, const char *host,
     unsigned short port, route_fn *done, void *arg);

@@ -38,6 +38,9 @@
 #define LAST_MS 5000 /* for the database to take the results */
 #define JOBS_MAX 256
 #define CLAIM_ROWS 50
+#define WAKES_MAX 64
+#define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
+#define WAKE_LATEST_MS 600000
 
 struct worker {
 	struct daemon *daemon;
@@ -47,11 +50,16 @@ struct worker {
 	struct health *health;
 	struct metrics_http *http;
 	struct daemon_signals *signals;
-	struct loop_timer *poll, *beat, *sweep, *stats, *drain;
+	struct loop_timer *poll, *beat, *sweep, *stats, *drain, *wake;
 	struct relay_op *claim_op, *beat_op, *sweep_op, *stats_op;
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
 	char name[96];
+	uint64_t wakes[WAKES_MAX]; /* when mail will be due, in no order */
+	size_t wake_count;
+	uint64_t claimed_ms;
+	const char *reason; /* of the next claim: "poll" or "wake" */
+	bool again; /* woken while a claim ran */
 	bool stopping;
 	enum { DRAIN_GRACE, DRAIN_DOTS, DRAIN_LAST } draining;
 };
@@ -103,7 +111,7 @@ on_claimed(
 
 		uuid_to_id(id, "msg_", &v[i].message);
 		log_info("deliver.claim", KV("message", id),
-		    KV("tenant", v[i].tenant));
+		    KV("tenant", v[i].tenant), KV("why", w->reason));
 		w->jobs[w->job_count++] = job;
 		if (w->stopping)
 			job_stop(job);
@@ -114,8 +122,12 @@ on_claimed(
 		return;
 	}
 	/* A full answer means more may be due already. */
-	loop_timer_set(
-	    w->poll, st == RELAY_DONE && n == CLAIM_ROWS ? 0 : POLL_MS);
+	w->reason = w->again ? "wake" : "poll";
+	if (st == RELAY_DONE && n == CLAIM_ROWS)
+		loop_timer_set(w->poll, 0);
+	else
+		loop_timer_set(w->poll, w->again ? WAKE_GAP_MS : POLL_MS);
+	w->again = false;
 }
 
 static void
@@ -134,19 +146,69 @@ poll_now(void *arg)
 		loop_timer_set(w->poll, POLL_MS);
 		return;
 	}
+	w->claimed_ms = clock_mono_ms();
 	w->claim_op = relay_claim(w->ctx.relay, w->name,
 	    room < CLAIM_ROWS ? (int)room : CLAIM_ROWS,
 	    (int)(w->ctx.conf->deliver_lease / 1000), on_claimed, w);
 }
 
+/* Mail is due now, somebody says. */
+static void
+wake_now(struct worker *w)
+{
+	if (w->claim_op != NULL) {
+		w->again = true;
+		return;
+	}
+	if (strcmp(w->reason, "wake") == 0)
+		return; /* soon */
+	w->reason = "wake";
+	if (clock_mono_ms() - w->claimed_ms >= WAKE_GAP_MS)
+		poll_now(w);
+	else
+		loop_timer_set(w->poll, WAKE_GAP_MS);
+}
+
+/* Fires for the earliest of `wakes`. */
+static void
+on_due(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t now = clock_mono_ms(), next = UINT64_MAX;
+	size_t i = 0;
+	bool due = false;
+
+	while (i < w->wake_count) {
+		if (w->wakes[i] <= now) {
+			due = true;
+			w->wakes[i] = w->wakes[--w->wake_count];
+			continue;
+		}
+		if (w->wakes[i] < next)
+			next = w->wakes[i];
+		i++;
+	}
+	if (next != UINT64_MAX)
+		loop_timer_set(w->wake, next - now);
+	if (due)
+		wake_now(w);
+}
+
+/* `message`: in how many milliseconds. A lost or late one costs a poll. */
 static void
 on_wake(void *arg, struct str channel, struct str message)
 {
 	struct worker *w = arg;
+	unsigned long long in_ms;
 
 	(void)channel;
-	(void)message;
-	poll_now(w);
+	if (!str_to_u64(message, WAKE_LATEST_MS, &in_ms) ||
+	    w->wake_count == WAKES_MAX)
+		return;
+	/* One more: what is due in n ms must be due when we look. */
+	w->wakes[w->wake_count++] =
+	    clock_mono_ms() + in_ms + (in_ms > 0 ? 1 : 0);
+	on_due(w);
 }
 
 static void
@@ -276,9 +338,13 @@ on_reload(void *arg)
 	struct worker *w = arg;
 	struct conf *old = daemon_reload(w->daemon);
 	struct err err = { 0 };
+	size_t i;
 
 	if (old == NULL)
 		return;
+	/* Before the old password goes. */
+	for (i = 0; i < w->job_count; i++)
+		job_reload(w->jobs[i]);
 	if (!context_reload(&w->ctx, w->daemon->conf, &err))
 		log_error("daemon.reload", KV("why", err.text));
 	/* Jobs under way borrow the old one; it is small and reloads are rare.
@@ -333,6 +399,7 @@ start_timers(struct worker *w)
 	w->sweep = loop_timer_new(w->loop, sweep_now, w);
 	w->stats = loop_timer_new(w->loop, stats_now, w);
 	w->drain = loop_timer_new(w->loop, on_drained, w);
+	w->wake = loop_timer_new(w->loop, on_due, w);
 	loop_timer_set(w->poll, 0);
 	loop_timer_set(w->beat, beat_ms(w));
 	loop_timer_set(w->sweep, 0);
@@ -353,6 +420,7 @@ close_all(struct worker *w)
 	loop_timer_free(w->sweep);
 	loop_timer_free(w->stats);
 	loop_timer_free(w->drain);
+	loop_timer_free(w->wake);
 	metrics_http_free(w->http);
 	daemon_signals_free(w->signals);
 	redis_free(w->redis);
@@ -377,6 +445,7 @@ worker_run(struct daemon *daemon)
 	(void)snprintf(w->name + strlen(w->name), 24, ".%ld", (long)getpid());
 	metrics_init(1, "postern-deliver");
 	metrics_use_slot(0);
+	w->reason = "poll";
 	if (!open_outside(w, &err)) {
 		log_error("daemon.failed", KV("why", err.text));
 		code = 1;

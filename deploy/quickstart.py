@@ -380,7 +380,7 @@ log_parameter_max_length_on_error = 0
                   .hexdigest() for u in REDIS_USERS}
         rights = {
             "gw": "~rl* &ev:* &revoke -@all +fcall +get +set +time +ping "
-                  "+auth +subscribe +psubscribe +publish",
+                  "+auth +subscribe +psubscribe (+publish &wake)",
             "admin": "&wake &ev:* &revoke -@all +publish +ping +auth",
             "worker": "&wake &ev:* -@all +publish +subscribe +ping +auth",
             "ctl": "~rl* &* -@all +function +publish +ping +auth +info",

@@ -78,26 +78,48 @@ net_tls_server_reload(struct net_tls *tls, const char *cert_file,
 	return true;
 }
 
+static SSL_CTX *
+client_context(const char *ca_file, struct err *err)
+{
+	SSL_CTX *ctx = context_new(TLS_client_method(), err);
+	bool system = ca_file == NULL || *ca_file == '\0';
+	int ok;
+
+	if (ctx == NULL)
+		return NULL;
+	if (system)
+		ok = SSL_CTX_set_default_verify_paths(ctx);
+	else
+		ok = SSL_CTX_load_verify_locations(ctx, ca_file, NULL);
+	if (ok == 1)
+		return ctx;
+	openssl_err(err, system ? "system CAs" : ca_file);
+	SSL_CTX_free(ctx);
+	return NULL;
+}
+
 struct net_tls *
 net_tls_client_new(const char *ca_file, struct err *err)
 {
 	struct net_tls *tls = xcalloc(1, sizeof *tls);
-	int ok;
 
-	tls->ctx = context_new(TLS_client_method(), err);
-	if (tls->ctx == NULL)
-		goto fail;
-	if (ca_file == NULL || *ca_file == '\0')
-		ok = SSL_CTX_set_default_verify_paths(tls->ctx);
-	else
-		ok = SSL_CTX_load_verify_locations(tls->ctx, ca_file, NULL);
-	if (ok == 1)
+	tls->ctx = client_context(ca_file, err);
+	if (tls->ctx != NULL)
 		return tls;
-	openssl_err(
-	    err, ca_file == NULL || *ca_file == '\0' ? "system CAs" : ca_file);
-fail:
 	net_tls_free(tls);
 	return NULL;
+}
+
+bool
+net_tls_client_reload(struct net_tls *tls, const char *ca_file, struct err *err)
+{
+	SSL_CTX *ctx = client_context(ca_file, err);
+
+	if (ctx == NULL)
+		return false;
+	SSL_CTX_free(tls->ctx); /* connections hold their own reference */
+	tls->ctx = ctx;
+	return true;
 }
 
 void

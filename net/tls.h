@@ -46,6 +46,9 @@ bool net_tls_server_reload(struct net_tls *tls, const char *cert_file,
 
 /* A client context. `ca_file` NULL or "" means the system's authorities. */
 struct net_tls *net_tls_client_new(const char *ca_file, struct err *err);
+/* Other authorities from now on; who holds `tls` need not know. */
+bool net_tls_client_reload(
+    struct net_tls *tls, const char *ca_file, struct err *err);
 
 void net_tls_free(struct net_tls *tls);
 

@@ -57,14 +57,16 @@ struct redis {
 	bool up, freeing;
 	unsigned failures;
 	uint64_t woke;
+	unsigned wake_in; /* of the message that waits for its turn */
 	struct redis_reqs open, finished;
-	struct event *kick, *tick, *probe;
+	struct event *kick, *tick, *probe, *wake;
 	SLIST_HEAD(, subscription) subscriptions;
 };
 
 static void on_kick(evutil_socket_t fd, short what, void *arg);
 static void on_tick(evutil_socket_t fd, short what, void *arg);
 static void on_probe(evutil_socket_t fd, short what, void *arg);
+static void on_wake(evutil_socket_t fd, short what, void *arg);
 static void on_ready(struct redis_link *l);
 static void on_lost(struct redis_link *l);
 static void on_listening(struct redis_link *l);
@@ -111,7 +113,9 @@ redis_new(struct loop *loop, const struct redis_conf *conf)
 	r->kick = event_new(r->base, -1, 0, on_kick, r);
 	r->tick = evtimer_new(r->base, on_tick, r);
 	r->probe = evtimer_new(r->base, on_probe, r);
-	BUG_ON(r->kick == NULL || r->tick == NULL || r->probe == NULL);
+	r->wake = evtimer_new(r->base, on_wake, r);
+	BUG_ON(r->kick == NULL || r->tick == NULL || r->probe == NULL ||
+	       r->wake == NULL);
 	r->calls = (struct redis_link){ .base = r->base,
 		.conf = &r->conf,
 		.on_ready = on_ready,
@@ -182,6 +186,7 @@ redis_free(struct redis *r)
 	event_free(r->kick);
 	event_free(r->tick);
 	event_free(r->probe);
+	event_free(r->wake);
 	OPENSSL_cleanse(r->text[2], strlen(r->text[2]));
 	free(r->text[0]);
 	free(r->text[1]);
@@ -331,15 +336,37 @@ redis_publish(struct redis *r, const char *channel, struct str message)
 		    channel, message.p, message.n);
 }
 
-void
-redis_wake(struct redis *r)
+static void
+on_wake(evutil_socket_t fd, short what, void *arg)
 {
-	uint64_t now = clock_mono_ms();
+	struct redis *r = arg;
+	char text[16];
 
-	if (now - r->woke < WAKE_MS)
+	(void)fd;
+	(void)what;
+	(void)snprintf(text, sizeof(text), "%u", r->wake_in);
+	r->woke = clock_mono_ms();
+	redis_publish(r, "wake", str_of(text));
+}
+
+void
+redis_wake(struct redis *r, unsigned in_ms)
+{
+	uint64_t since;
+
+	if (r == NULL)
 		return;
-	r->woke = now;
-	redis_publish(r, "wake", str_lit("1"));
+	if (event_pending(r->wake, EV_TIMEOUT, NULL)) {
+		if (in_ms < r->wake_in)
+			r->wake_in = in_ms;
+		return;
+	}
+	r->wake_in = in_ms;
+	since = clock_mono_ms() - r->woke;
+	if (since >= WAKE_MS)
+		on_wake(-1, 0, r);
+	else
+		arm(r->wake, (unsigned)(WAKE_MS - since));
 }
 
 static void

@@ -51,8 +51,11 @@ void redis_cancel(struct redis_req *req);
 
 /* Publish, no answer; messages while Redis is away are lost. */
 void redis_publish(struct redis *r, const char *channel, struct str message);
-/* Publish to `wake`, at most every 20 ms: the workers look for due mail. */
-void redis_wake(struct redis *r);
+/*
+ * Publish to `wake` that mail is due in `in_ms`: workers look then. At most one
+ * message in 20 ms; of those put together the soonest counts. NULL is fine.
+ */
+void redis_wake(struct redis *r, unsigned in_ms);
 
 /*
  * Listen to a channel for as long as `r` lives, on a connection of its own,

@@ -25,6 +25,7 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "policy/state.h"
+#include "store/redis.h"
 #include "store/upload.h"
 
 #define BUSY_CHUNKS 2
@@ -390,6 +391,8 @@ on_committed(void *arg, const struct commit_result *r)
 	s->code = r->code;
 	if ((r->code != E_NONE && !r->unknown) || r->replay || r->already_held)
 		refund(s);
+	else if (r->code == E_NONE && r->state == STATE_APPROVED)
+		redis_wake(s->st->redis, 0);
 	report(s, r);
 }
 

@@ -4,9 +4,11 @@ The worker against a smarthost that behaves, and one that does not: what
 leaves is what was frozen, each recipient gets its own result, and nothing
 that only may have arrived is sent twice.
 """
+import socket
+
 import pytest
 
-from tests.fake.mx import CLOSE
+from tests.fake.mx import CLOSE, FakeMx
 from tests.lib import postern
 from tests.lib.relaying import PASSWORD, USER, Relaying
 
@@ -153,6 +155,125 @@ def test_retry_is_in_a_minute(r, mx):
     row = r.sql("SELECT extract(epoch FROM due_at - clock_timestamp()) AS s, "
                 "attempts FROM d.send_q WHERE message_id = %s", mid)[0]
     assert 45 < row["s"] < 70 and row["attempts"] == 1
+
+
+# -- what a next hop cannot take, and how it talks --------------------------------
+
+EIGHT = (b"From: <@BOX@>\r\nTo: <ann@dest.example>\r\nSubject: x\r\n"
+         b"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+         b"Content-Transfer-Encoding: 8bit\r\n\r\nGr\xc3\xbc\xc3\x9fe\r\n")
+
+
+@pytest.mark.parametrize("lacks,raw,enhanced", [
+    ("8BITMIME", EIGHT, "5.6.3"), ("SIZE", None, "5.3.4")])
+def test_what_it_cannot_take_is_not_converted(r, mx, lacks, raw, enhanced):
+    """Nothing is converted after the approval: that is final, before MAIL."""
+    mx.offers = tuple(w for w in FakeMx.OFFERS if not w.startswith(lacks))
+    if lacks == "SIZE":
+        mx.offers += ("SIZE 100",)
+    try:
+        mid = r.submit(raw=raw)
+        r.wait_state(mid, "bounced")
+        (row,) = r.deliveries(mid)
+        assert (row["status"], row["enhanced"]) == (5, enhanced)
+        assert "MAIL" not in mx.verbs and not mx.messages
+    finally:
+        mx.offers = FakeMx.OFFERS
+
+
+def test_seven_bits_need_no_8bitmime(r, mx):
+    mx.offers = tuple(w for w in FakeMx.OFFERS if w != "8BITMIME")
+    try:
+        mid = r.submit()
+        r.wait_state(mid, "sent")
+        assert "BODY" not in mx.messages[0]["params"]
+    finally:
+        mx.offers = FakeMx.OFFERS
+
+
+def one_by_one(session, line):
+    """A reply of several lines, each octet in a segment of its own."""
+    session.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for c in b"250-2.1.0 first\r\n250-2.1.0 second\r\n250 2.1.0 third\r\n":
+        session.sock.sendall(bytes([c]))
+    session.do_mail(line)
+    return ""
+
+
+def test_a_reply_octet_by_octet(r, mx):
+    mx.script["MAIL"] = one_by_one
+    mid = r.submit()
+    r.wait_state(mid, "sent")
+    assert len(mx.messages) == 1
+
+
+@pytest.mark.parametrize("babble", [
+    b"250-" + b"x" * 1048576, b"250-more\r\n" * 5000,
+    b"250 ok\r\n550 5.0.0 and another\r\n", b"250-a\r\n550 b\r\n",
+    b"\x00\xff\xfe\r\n", b"+OK\r\n", b"25\r\n", b"250\tok\r\n"],
+    ids=["line", "lines", "two", "codes", "bytes", "pop", "short", "tab"])
+def test_babble_before_the_dot_is_tried_again(r, mx, babble):
+    def say(session, line):
+        session.sock.sendall(babble)
+        return CLOSE
+    mx.script["RCPT"] = say
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    assert not mx.messages
+    (row,) = r.deliveries(mid)
+    assert row["status"] == 4 and len(row["reply"]) < 256
+    mx.script.clear()
+    retry_now(r, mid)
+    r.wait_state(mid, "sent")
+    assert len(mx.messages) == 1
+
+
+def test_what_it_says_is_cleaned_and_cut(r, mx):
+    mx.script["RCPT"] = lambda s, line: s.send(
+        "550-5.1.1 \x1b[31mred\x07\t\u202e<b>\n550 5.1.1 " + "y" * 900) or ""
+    mid = r.submit()
+    r.wait_state(mid, "bounced")
+    (row,) = r.deliveries(mid)
+    assert (row["reply_code"], row["enhanced"]) == (550, "5.1.1")
+    assert row["reply"].startswith("?[31mred??")
+    assert row["reply"].isascii() and row["reply"].isprintable()
+    assert len(row["reply"]) == 255
+
+
+def test_421_says_why(r, mx):
+    mx.rcpt_replies["ann@dest.example"] = "421 4.7.0 too many connections"
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    (row,) = r.deliveries(mid)
+    assert (row["reply_code"], row["reply"]) == (421, "too many connections")
+
+
+def test_too_many_recipients_at_once(r, mx):
+    """452 after some: they get it now, the rest right behind, no failure."""
+    def two(session, line):
+        if len(session.rcpts) >= 2:
+            return "452 4.5.3 too many recipients"
+        return None
+    mx.script["RCPT"] = two
+    rcpts = ["r%d@dest.example" % i for i in range(5)]
+    mid = r.submit(rcpts=rcpts)
+    r.wait_state(mid, "sent")
+    assert [len(m["rcpts"]) for m in mx.messages] == [2, 2, 1]
+    assert sorted(sum((m["rcpts"] for m in mx.messages), [])) == rcpts
+
+
+def test_it_is_given_up(r, mx):
+    """The next try would come after give_up_at, 72 h after the release."""
+    def busy(session, line):
+        r.sql("UPDATE d.send_q SET give_up_at = clock_timestamp() + "
+              "interval '30 seconds'")
+        return "451 4.3.0 busy"
+    mx.script["MAIL"] = busy
+    mid = r.submit()
+    r.wait_state(mid, "bounced")
+    (row,) = r.deliveries(mid)
+    assert (row["status"], row["reply_code"]) == (5, 451)
+    assert not r.sql("SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
 
 
 # -- the dot --------------------------------------------------------------------

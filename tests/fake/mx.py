@@ -10,7 +10,8 @@ A mail exchanger that writes down what it is given and misbehaves on request.
 line) that returns either or None for the usual reply. Moments: the verbs,
 "banner", "tls" (before the handshake), "dot" (the message is complete and
 recorded before the reply) and "before_dot" (data is coming in). A reply may
-have several lines; script["injected"] are bytes sent behind that to STARTTLS. `hold(moment)` gives a Gate at which sessions wait.
+have several lines; script["injected"] are bytes sent behind that to STARTTLS.
+`hold(moment)` gives a Gate at which sessions wait.
 """
 import base64
 import re
@@ -67,7 +68,9 @@ class Session:
         raw = self.file.readline(65536)
         if not raw:
             raise EOFError
-        assert raw.endswith(b"\r\n"), raw
+        if not raw.endswith(b"\r\n"):
+            self.mx.broken.append(raw)
+            raise EOFError
         return raw[:-2].decode("utf-8")
 
     def secure(self):
@@ -124,7 +127,7 @@ class Session:
             password = base64.b64decode(self.line())
         self.login = (user.decode(), password.decode())
         if self.mx.login is not None and self.login != self.mx.login:
-            return "535 5.7.8 no"
+            return self.mx.refusal or "535 5.7.8 no"
         return "235 2.7.0 ok"
 
     def do_mail(self, line):
@@ -175,12 +178,15 @@ class Session:
 
 
 class FakeMx:
+    OFFERS = ("PIPELINING", "SIZE 60000000", "8BITMIME", "STARTTLS",
+              "AUTH PLAIN LOGIN")
+
     def __init__(self, cert=None, key=None, implicit_tls=False, login=None,
-                 offers=("PIPELINING", "SIZE 60000000", "8BITMIME",
-                         "STARTTLS", "AUTH PLAIN LOGIN"),
-                 address="127.0.0.1", port=0):
+                 offers=OFFERS,
+                 address="127.0.0.1", port=0, listener=None):
         self.script, self.rcpt_replies = {}, {}
         self.messages, self.verbs, self.cut = [], [], []
+        self.broken = []  # what was no line of SMTP
         self.implicit_tls, self.login, self.offers = implicit_tls, login, offers
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -188,10 +194,11 @@ class FakeMx:
         if cert:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(cert, key)
-        self.listener = socket.create_server((address, port))
+        self.listener = listener or socket.create_server((address, port))
         self.port = self.listener.getsockname()[1]
         self.open = set()
         self.closing = False
+        self.refusal = None  # of wrong credentials; 535 if None
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self):
@@ -210,6 +217,7 @@ class FakeMx:
             self.script.clear()
             self.rcpt_replies.clear()
             del self.messages[:], self.verbs[:], self.cut[:]
+            del self.broken[:]
 
     def wait_messages(self, n, timeout=30):
         with self.changed:
@@ -242,6 +250,8 @@ class FakeMx:
 
     def close(self):
         self.closing = True
+        # Closing alone would let a waiting accept() take one more.
+        self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for session in list(self.open):
             try:

@@ -34,11 +34,10 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_migrate")
 REDIS_RULES = {  # decision D20
-    "gw": "~rl* &ev:* &revoke &wake -@all +fcall +get +set +time +ping +auth "
-          "+subscribe +psubscribe +publish",
-    "admin": "&wake &ev:* &revoke -@all +ping +auth +subscribe +psubscribe "
-             "+publish",
-    "worker": "&wake &ev:* -@all +ping +auth +subscribe +psubscribe +publish",
+    "gw": "~rl* &ev:* &revoke -@all +fcall +get +set +time +ping +auth "
+          "+subscribe +psubscribe (+publish &wake)",
+    "admin": "&wake &ev:* &revoke -@all +publish +ping +auth",
+    "worker": "&wake &ev:* -@all +publish +subscribe +ping +auth",
     "ctl": "~* &* +@all",
 }
 

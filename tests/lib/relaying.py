@@ -120,7 +120,7 @@ class Relaying(postern.Deployment):
         """As a program that released something would say it."""
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(self.redis_socket)
-            s.sendall(b"PUBLISH wake 1\r\n")
+            s.sendall(b"PUBLISH wake 0\r\n")
             assert s.recv(16).startswith(b":")
 
     def due(self, mid):
