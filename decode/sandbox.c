@@ -51,10 +51,10 @@ allow_talking(scmp_filter_ctx filter, int fd)
 	int rc;
 
 	rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(read), 1,
-	    SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)fd));
+	    SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)fd, 0));
 	if (rc == 0)
 		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(write),
-		    1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)fd));
+		    1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)fd, 0));
 	if (rc == 0)
 		rc = seccomp_rule_add(
 		    filter, SCMP_ACT_ALLOW, SCMP_SYS(exit_group), 0);
