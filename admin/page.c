@@ -204,7 +204,12 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 void
 page_send(struct page *page, int status)
 {
-	http_reply_html(page->req, status, &page->out);
+	struct buf out = page->out;
+
+	/* The reply may end the request, and the page with it. */
+	page->out = (struct buf){ 0 };
+	http_reply_html(page->req, status, &out);
+	buf_free(&out);
 }
 
 void
