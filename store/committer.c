@@ -164,6 +164,20 @@ compare(const void *a, const void *b)
 	return uuid_cmp(&x->message, &y->message);
 }
 
+/* One answer a row, in the order of the rows: else no answer is believed. */
+static bool
+is_whole(const struct batch *b, const struct pg_result *res)
+{
+	int i;
+
+	if (pg_rows(res) != (int)b->count)
+		return false;
+	for (i = 0; i < pg_rows(res); i++)
+		if (pg_get_int(res, i, "ord") != i + 1)
+			return false;
+	return true;
+}
+
 /*
  * Everything failed together: tell which row it is by sending each alone.
  * Alone is also how rows of a lost batch are sent again.
@@ -180,8 +194,8 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 
 	c->inflight--;
 	metrics_observe(M_COMMIT_BATCH_ROWS, (int64_t)b->count);
-	if (err == PG_REJECTED ||
-	    (err == PG_OK && pg_rows(res) != (int)b->count)) {
+	/* Rows that were stored all the same answer as replays of their id. */
+	if (err == PG_REJECTED || (err == PG_OK && !is_whole(b, res))) {
 		log_warn("store.retry_rows", KV("rows", b->count),
 		    KV("code", pg_sqlstate(res)), KV("why", pg_message(res)));
 		err = PG_REJECTED;
