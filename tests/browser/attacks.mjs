@@ -2,7 +2,7 @@
 // What an agent writes stays text in every field; doors that wear out, end
 // and slow down; two who press at once.
 import assert from 'node:assert/strict';
-import { signIn, mail } from './lib.mjs';
+import { signIn, mail, posted } from './lib.mjs';
 
 const NASTY = '"><img src=x onerror=alert(1)></script><script>alert(2)</script>';
 const word = (text) => '=?utf-8?B?' +
@@ -96,11 +96,9 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 					assert.match(answer.headers.location, /^\/login/);
 				}
 				assert.equal((await raw(cookie, 'GET', '/counts')).status, 401);
-				const [answer] = await Promise.all([
-					page.waitForResponse((r) => r.request().method() === 'POST'),
-					page.evaluate(() => document.querySelector(
-						'#approve-form').requestSubmit(
-						document.querySelector('#approve-button')))]);
+				const answer = await posted(page, () => page.evaluate(() =>
+					document.querySelector('#approve-form').requestSubmit(
+						document.querySelector('#approve-button'))));
 				assert.equal(answer.status(), 401);
 				assert.equal((await stack.state(id)).state, 1);
 				await stack.sql('UPDATE d.operator_session SET ' + back);
@@ -116,9 +114,8 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				await page.goto('/login');
 				await page.fill('input[name=name]', 'slow');
 				await page.fill('input[name=password]', password);
-				const [answer] = await Promise.all([page.waitForResponse(
-					(r) => r.request().method() === 'POST'),
-				page.click('button.primary')]);
+				const answer = await posted(page,
+					() => page.click('button.primary'));
 				return answer.status();
 			};
 			for (let i = 0; i < 5; i++)

@@ -66,6 +66,15 @@ export class Stack {
 	}
 }
 
+// What a form got for an answer, once the page it brings has come: a later
+// goto() would be interrupted by a navigation still under way.
+export async function posted(page, press) {
+	const [answer] = await Promise.all([
+		page.waitForResponse((r) => r.request().method() === 'POST'),
+		page.waitForNavigation(), press()]);
+	return answer;
+}
+
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
 export function uuid(id) {

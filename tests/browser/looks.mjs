@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
-import { Stack, signIn, ready, mail, uuid } from './lib.mjs';
+import { Stack, signIn, ready, mail, uuid, posted } from './lib.mjs';
 
 const axe = fs.readFileSync(
 	createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -160,7 +160,7 @@ export default function ({ test, using, held, stack }) {
 			await signIn(page, stack);
 			await page.goto('/m/' + id);
 			await page.click('#approve > summary');
-			await page.click('#approve-button');
+			await posted(page, () => page.click('#approve-button'));
 			await page.goto('/m/' + id);
 			const late = await context.newPage();
 			await late.goto('/m/' + id);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import https from 'node:https';
-import { Stack, launch, visitor, signIn, ready, mail } from './lib.mjs';
+import { Stack, launch, visitor, signIn, ready, mail, posted } from './lib.mjs';
 import attacks from './attacks.mjs';
 import looks from './looks.mjs';
 import roles from './roles.mjs';
@@ -80,7 +80,7 @@ test('1 everything works without scripts', () =>
 		assert.equal(row.decisions[0].category, 'wrong_content');
 		assert.match(row.decisions[0].note, /^Too long\.\r?\nAnd rude\.$/);
 		assert.equal(row.decisions[0].hint, 'revise_and_resubmit');
-		await page.click('text=Sign out');
+		await posted(page, () => page.click('text=Sign out'));
 		await page.goto('/q');
 		assert.match(page.url(), /\/login/);
 	}));
@@ -281,9 +281,7 @@ test('15 two people, one decision', () => using({}, async (page, context) => {
 	await page.waitForURL(/said=approved/);
 	await other.click('#reject > summary');
 	await other.check('input[value=other]');
-	const [answer] = await Promise.all([
-		other.waitForResponse((r) => r.request().method() === 'POST'),
-		other.click('#reject-button')]);
+	const answer = await posted(other, () => other.click('#reject-button'));
 	assert.equal(answer.status(), 409);
 	assert.match(await other.textContent('main'),
 		new RegExp('Approved by ' + stack.operator));
@@ -302,9 +300,7 @@ test('16 a changed fingerprint approves nothing', () =>
 				i.value = i.value.replace(/.$/, (c) => c === '0' ? '1' : '0');
 		});
 		await page.click('#approve > summary');
-		const [answer] = await Promise.all([
-			page.waitForResponse((r) => r.request().method() === 'POST'),
-			page.click('#approve-button')]);
+		const answer = await posted(page, () => page.click('#approve-button'));
 		assert.equal(answer.status(), 412);
 		const row = await stack.state(id);
 		assert.deepEqual([row.state, row.releases], [1, 0]);
