@@ -2,6 +2,7 @@
 #include "mail/entity.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/buf.h"
 #include "mail/header.h"
@@ -328,8 +329,7 @@ read_names(struct entity *e, const struct header *h, const char *default_type,
 		*why = "A file name cannot be read in one way.";
 		ok = read_disposition(e->part, h, &names, why) &&
 		     names_choose(e->part, &names);
-		if (ok && str_ieq(str_of(e->part->filename),
-			      str_lit("winmail.dat"))) {
+		if (ok && strcasecmp(e->part->filename, "winmail.dat") == 0) {
 			*why = tnef_why;
 			ok = false;
 		}

@@ -124,8 +124,10 @@ free_req(struct pg_req *req)
 static void
 free_reqs(struct pg_reqs *list)
 {
-	while (!TAILQ_EMPTY(list))
-		free_req(TAILQ_FIRST(list));
+	struct pg_req *req, *next;
+
+	TAILQ_FOREACH_SAFE(req, list, link, next)
+		free_req(req);
 }
 
 void
@@ -316,14 +318,13 @@ send_waiting(struct pg_pool *pool)
 static void
 report_finished(struct pg_pool *pool)
 {
-	struct pg_req *req, *last = TAILQ_LAST(&pool->finished, pg_reqs);
-	bool more = last != NULL;
+	struct pg_req *last = TAILQ_LAST(&pool->finished, pg_reqs);
+	struct pg_req *req, *next;
 
-	while (more) {
-		req = TAILQ_FIRST(&pool->finished);
-		more = req != last;
+	for (req = TAILQ_FIRST(&pool->finished); req != NULL; req = next) {
 		if (req->done != NULL)
 			req->done(req->arg, req->err, req->res);
+		next = req != last ? TAILQ_NEXT(req, link) : NULL;
 		free_req(req);
 	}
 }

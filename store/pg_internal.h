@@ -5,11 +5,10 @@
 #ifndef STORE_PG_INTERNAL_H
 #define STORE_PG_INTERNAL_H
 
-#include <sys/queue.h>
-
 #include <event2/event.h>
 #include <libpq-fe.h>
 
+#include "base/queue.h"
 #include "store/pg.h"
 
 #define STATEMENTS_MAX 128

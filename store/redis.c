@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include <event2/event.h>
 #include <hiredis/hiredis.h>
@@ -17,6 +16,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/queue.h"
 #include "base/secret.h"
 #include "base/xalloc.h"
 #include "store/redis_link.h"
@@ -167,6 +167,7 @@ free_req(struct redis_req *req)
 void
 redis_free(struct redis *r)
 {
+	struct redis_req *req, *next;
 	struct subscription *s;
 
 	if (r == NULL)
@@ -174,10 +175,10 @@ redis_free(struct redis *r)
 	r->freeing = true;
 	redis_link_stop(&r->calls);
 	redis_link_stop(&r->messages);
-	while (!TAILQ_EMPTY(&r->open))
-		free_req(TAILQ_FIRST(&r->open));
-	while (!TAILQ_EMPTY(&r->finished))
-		free_req(TAILQ_FIRST(&r->finished));
+	TAILQ_FOREACH_SAFE(req, &r->open, link, next)
+		free_req(req);
+	TAILQ_FOREACH_SAFE(req, &r->finished, link, next)
+		free_req(req);
 	while ((s = SLIST_FIRST(&r->subscriptions)) != NULL) {
 		SLIST_REMOVE_HEAD(&r->subscriptions, link);
 		free(s->channel);

@@ -5,8 +5,7 @@
 #ifndef STORE_STORE_INTERNAL_H
 #define STORE_STORE_INTERNAL_H
 
-#include <sys/queue.h>
-
+#include "base/queue.h"
 #include "base/secret.h"
 #include "store/committer.h"
 #include "store/credential.h"

@@ -202,13 +202,14 @@ upload_put(struct upload *u, uint32_t seq, const void *p, size_t n)
 void
 upload_free(struct upload *u)
 {
+	struct chunk *k, *next;
 	struct store *st;
 
 	if (u == NULL)
 		return;
 	st = u->st;
-	while (!TAILQ_EMPTY(&u->chunks))
-		free_chunk(TAILQ_FIRST(&u->chunks));
+	TAILQ_FOREACH_SAFE(k, &u->chunks, link, next)
+		free_chunk(k);
 	set_waits(u, false);
 	secret_wipe(&u->proof);
 	free(u);
