@@ -295,10 +295,7 @@ start(struct program *p, struct err *err)
 	metrics_init(1, PROGRAM);
 	p->admin.loop = loop_new();
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
-	p->admin.helpers = helper_pool_new(
-	    p->admin.loop, conf->admin_decode_program[0] != '\0'
-			       ? conf->admin_decode_program
-			       : POSTERN_LIBEXECDIR "/postern-decode");
+	p->admin.helpers = helper_pool_new(p->admin.loop, helper_program(conf));
 	p->admin.db = review_db_new(p->admin.loop, conf);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);

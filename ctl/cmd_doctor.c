@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/daemon.h"
+#include "base/helper/helper.h"
 #include "ctl/ctl.h"
 
 static void
@@ -85,6 +87,29 @@ look_at_keys(const struct ctl *ctl, json_t *all)
 		add(all, "key files", "ok", "unreadable for others", "");
 }
 
+/* The pages do without it, but then show foreign charsets as bytes. */
+static void
+look_at_decoder(const struct ctl *ctl, json_t *all)
+{
+	const char *path = helper_program(ctl->conf);
+	struct err err = { 0 };
+
+	if (access(path, F_OK) != 0)
+		add(all, "decoder", "warning", path,
+		    "not here: where postern-admin runs, install "
+		    "postern-decode or let admin.decode_program name it");
+	else if (helper_fit(path, &err))
+		add(all, "decoder", "ok", "runs, in its sandbox", "");
+	else if (err.code == HELPER_FIT_SANDBOX)
+		add(all, "decoder", "error", err.text,
+		    "run on a kernel, and in a container, that allows seccomp "
+		    "filters");
+	else
+		add(all, "decoder", "error", err.text,
+		    "install postern-decode of this version, and the packages "
+		    "it needs");
+}
+
 static void
 print_finding(const json_t *row)
 {
@@ -108,6 +133,7 @@ ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
 	look_at_libevent(all);
 	look_at_keys(ctl, all);
 	look_at_redis(ctl, all);
+	look_at_decoder(ctl, all);
 	rows = ctl_call(ctl, "doctor_1", none);
 	if (rows != NULL)
 		(void)json_array_extend(all, rows);

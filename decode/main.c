@@ -21,7 +21,6 @@ enum {
 	EXIT_DONE = 0,
 	EXIT_USAGE = 64, /* no socket on descriptor 3 */
 	EXIT_REQUEST = 65, /* the request makes no sense */
-	EXIT_SANDBOX = 70, /* the sandbox does not close */
 	EXIT_IO = 74,
 };
 
@@ -97,10 +96,10 @@ main(void)
 		return EXIT_USAGE;
 	}
 	if (!sandbox_limit())
-		return EXIT_SANDBOX;
+		return HELPER_EXIT_SANDBOX;
 	g_mime_init();
 	charset_open_all();
 	if (!sandbox_close(HELPER_FD))
-		return EXIT_SANDBOX;
+		return HELPER_EXIT_SANDBOX;
 	_exit(serve(HELPER_FD));
 }

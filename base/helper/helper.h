@@ -15,9 +15,11 @@
 
 #include <stdbool.h>
 
+#include "base/err.h"
 #include "base/helper/wire.h"
 #include "base/str.h"
 
+struct conf;
 struct helper_pool;
 struct loop;
 
@@ -26,6 +28,9 @@ struct loop;
 #define HELPER_DEADLINE_MS 5000 /* from the call to the answer */
 #define HELPER_RETRY_MS 1000 /* after a start that failed; doubles */
 #define HELPER_RETRY_MAX_MS 60000
+
+/* admin.decode_program, or where it is installed. */
+const char *helper_program(const struct conf *conf);
 
 struct helper_request {
 	enum helper_kind kind;
@@ -60,6 +65,15 @@ struct helper_pool *helper_pool_new(struct loop *loop, const char *path);
  * not to be called from a `done`. NULL is fine.
  */
 void helper_pool_free(struct helper_pool *pool);
+
+/*
+ * For a person who looks whether this machine is in order: run the program
+ * once on a text of ours, with a loop of its own. False: `err` says what is
+ * wrong, the code being HELPER_FIT_*. Blocks, at most HELPER_DEADLINE_MS. A
+ * caller must have no other children.
+ */
+enum { HELPER_FIT_START = 1, HELPER_FIT_ANSWER, HELPER_FIT_SANDBOX };
+MUST_CHECK bool helper_fit(const char *path, struct err *err);
 
 /* What the views in `r` show must stay until `done` has run. */
 void helper_decode(struct helper_pool *pool, const struct helper_request *r,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * process.h - one run of postern-decode, for helper.c only
+ * process.h - one run of postern-decode, inside base/helper/ only
  */
 #ifndef BASE_HELPER_PROCESS_H
 #define BASE_HELPER_PROCESS_H

@@ -20,6 +20,7 @@
 #define HELPER_REQUEST_HEAD 16
 #define HELPER_REPLY_HEAD 12
 #define HELPER_FD 3
+#define HELPER_EXIT_SANDBOX 70 /* the sandbox does not close */
 
 #define HELPER_NAME_MAX 64 /* of a charset or type */
 #define HELPER_INPUT_MAX (1024 * 1024) /* encoded bytes of one request */

@@ -90,8 +90,22 @@ class Site:
             f.write('\tsecrets_key_file = "%s"\n\tdeployment_file = "%s"\n}\n'
                     % (self.path("keys", "%u.secrets.key"),
                        self.path("keys", "deployment.id")))
+            f.write('admin { decode_program = "%s" }\n' % self.path("decode"))
+        self.decoder()
         with open(self.path("password"), "w") as f:
             f.write(PASSWORD + "\n")
+
+    def decoder(self, script=None):
+        """The real postern-decode, or a script in its place."""
+        if os.path.lexists(self.path("decode")):
+            os.unlink(self.path("decode"))
+        if script is None:
+            os.symlink(os.path.join(os.path.dirname(posternctl()),
+                                    "postern-decode"), self.path("decode"))
+            return
+        with open(self.path("decode"), "w") as f:
+            f.write(script)
+        os.chmod(self.path("decode"), 0o755)
 
     def sql(self, text, args=(), database="postern"):
         db = psycopg2.connect(host=self.path("sock"), user="postgres",
@@ -317,6 +331,43 @@ def test_doctor_gives_each_finding_its_fix(site):
     text = site.run("doctor").stdout
     os.chmod(site.path("keys", "review.key"), 0o600)
     assert "review.key has mode 644" in text and "fix: chmod 0600" in text
+
+
+# Decodes what doctor asks, but nothing holds it.
+OPEN_DECODER = """#!/usr/bin/python3
+import socket
+s = socket.socket(fileno=3)
+s.recv(1000)
+s.sendall(b"PDR1" + bytes(7) + b"\\4" + "\u041f\u0420".encode())
+"""
+
+
+def test_doctor_tries_the_decoder(site):
+    """It is there, it decodes, and its sandbox closes; else what to do."""
+    def found():
+        return [r for r in json.loads(site.run("--json", "doctor").stdout)
+                if r["finding"] == "decoder"][0]
+    assert found()["level"] == "ok"
+    try:
+        for script, level, detail, fix in (
+                ("#!/bin/false\n", "error", "does not decode", "install"),
+                ("#!/no/such\n", "error", "No such file", "install"),
+                ("#!/bin/sh\nexit 70\n", "error", "sandbox does not close",
+                 "seccomp"),
+                (OPEN_DECODER, "error", "runs without a sandbox",
+                 "seccomp")):
+            site.decoder(script)
+            row = found()
+            assert row["level"] == level, row
+            assert detail in row["detail"] and fix in row["fix"], row
+        os.unlink(site.path("decode"))
+        row = found()
+        assert row["level"] == "warning" and "admin.decode_program" in (
+            row["fix"])
+        assert site.path("decode") in row["detail"]
+        assert site.run("doctor").returncode == 1
+    finally:
+        site.decoder()
 
 
 def test_first_operator_only_once(site):

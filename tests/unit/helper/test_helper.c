@@ -247,7 +247,7 @@ test_queue(void **state)
 	static struct ask asks[HELPER_QUEUE_MAX + 2];
 	char name[HELPER_NAME_MAX + 2];
 	struct ask long_name = { 0 };
-	size_t i, busy = 0;
+	size_t i;
 
 	(void)state;
 	start(FAKE);
@@ -256,12 +256,14 @@ test_queue(void **state)
 	loop_run(loop);
 	for (i = 0; i < HELPER_QUEUE_MAX + 2; i++) {
 		assert_int_equal(asks[i].times, 1);
-		busy += asks[i].outcome == HELPER_BUSY;
-		if (asks[i].outcome != HELPER_BUSY)
+		assert_int_equal(
+		    asks[i].outcome == HELPER_BUSY, i >= HELPER_QUEUE_MAX);
+		/* on a slow machine the last of so many come too late */
+		if (i < HELPER_PROCESSES || asks[i].outcome == HELPER_TEXT)
 			assert_text(&asks[i], "x");
+		else if (i < HELPER_QUEUE_MAX)
+			assert_int_equal(asks[i].outcome, HELPER_FAILED);
 	}
-	assert_int_equal(busy, 2);
-	assert_int_equal(asks[HELPER_QUEUE_MAX].outcome, HELPER_BUSY);
 	memset(name, 'a', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	ask_for(&long_name, HELPER_LEAF, name, str_lit("x"));
@@ -337,6 +339,33 @@ test_inherited(void **state)
 	(void)close(77);
 }
 
+/* What posternctl doctor asks. */
+static void
+test_fit(void **state)
+{
+	static const struct {
+		const char *path, *why;
+		int code;
+	} unfit[] = {
+		{ "./no-such-program", "No such file", HELPER_FIT_START },
+		{ "/bin/false", "does not decode", HELPER_FIT_ANSWER },
+		{ "/bin/true", "does not decode", HELPER_FIT_ANSWER },
+		{ FAKE, "without a sandbox", HELPER_FIT_SANDBOX },
+	};
+	struct err err;
+	size_t i;
+
+	(void)state;
+	assert_true(helper_fit(REAL, &err));
+	for (i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
+		assert_false(helper_fit(unfit[i].path, &err));
+		assert_int_equal(err.code, unfit[i].code);
+		assert_non_null(strstr(err.text, unfit[i].why));
+		assert_non_null(strstr(err.text, unfit[i].path));
+	}
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
 int
 main(void)
 {
@@ -349,6 +378,7 @@ main(void)
 		cmocka_unit_test(test_absent),
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_inherited),
+		cmocka_unit_test(test_fit),
 	};
 
 	metrics_init(1, "postern-admin");
