@@ -410,6 +410,11 @@ def test_reload_swaps_certificates_or_keeps_them(site):
 
 # -- not the database it was (A15) --------------------------------------------
 
+# All that work for a database, and under which login.
+LOGIN_OF = {"posternd": "l_gateway", "postern-admin": "l_review",
+            "postern-deliver": "l_worker", "posternctl": "l_seal"}
+
+
 class Copies:
     """A deployment whose data folder is copied back and forth."""
 
@@ -421,17 +426,20 @@ class Copies:
 
     def work(self, text):
         """Something is submitted, and the programs see the log grow."""
-        for program in PROGRAMS[:2]:
-            self.d.start(program)
+        for program in LOGIN_OF:
+            self.start(program).wait("daemon.ready")
         before = self.seen("l_gateway")
         r = rawsmtp.signed_in(self.d, self.box)
         assert rawsmtp.submit(r, self.box, text).startswith("250")
         r.say("QUIT")
         self.d.sql("CHECKPOINT")
-        for login in ("l_gateway", "l_review"):
+        # the sealer looks at each start
+        assert self.d.programs["posternctl"].stop() == 0
+        self.start("posternctl").wait("daemon.ready")
+        for login in LOGIN_OF.values():
             postern.wait_until("the log's place is kept", lambda: int(
                 self.seen(login)[5]) > int(before[5]))
-        for program in PROGRAMS[:2]:
+        for program in LOGIN_OF:
             assert self.d.programs[program].stop() == 0
 
     def seen(self, login):
@@ -450,22 +458,39 @@ class Copies:
         subprocess.run(["cp", "-a", self.d.path("pg", name), self.data],
                        check=True)
 
-    def promote(self):
-        """The stopped cluster comes up as a standby and takes over."""
+    def standby(self):
+        """The stopped cluster comes up as a standby."""
         with open(os.path.join(self.data, "standby.signal"), "w"):
             pass
         os.chmod(self.data + "/standby.signal", 0o644)
         self.d.start_postgres()
+
+    def promote(self):
+        """It takes over."""
         self.d.sql("SELECT pg_promote()", database="postgres")
         postern.wait_until("it takes over", lambda: not self.d.sql(
             "SELECT pg_is_in_recovery() AS r", database="postgres")[0]["r"])
 
+    def start(self, program):
+        return self.d.start(program, wait=None, args=(
+            ("seal", "--follow") if program == "posternctl" else ()))
+
+    def why_not(self, program):
+        """It does not start; what it says of that."""
+        p = self.start(program)
+        try:
+            assert p.proc.wait(20) == 1
+        finally:
+            p.kill()
+        p.reader.join(10)
+        if program == "posternctl":
+            return "\n".join(x for x in p.lines if x)
+        return [e for e in p.events if e["event"] == "daemon.failed"][0]["why"]
+
     def refused(self, program, words):
-        p = self.d.start(program, wait="daemon.failed")
-        assert p.proc.wait(20) == 1
-        why = [e for e in p.events if e["event"] == "daemon.failed"][0]["why"]
+        why = self.why_not(program)
         assert words in why and "restore-finish" in why, why
-        assert "deployment" in why  # the file it is about
+        assert LOGIN_OF[program] + ".deployment" in why  # what it is about
 
 
 @pytest.fixture(scope="module")
@@ -485,28 +510,38 @@ def test_older_copy_is_refused(copies):
     subprocess.run(["cp", "-a", copies.d.path("pg", "yesterday"),
                     copies.data], check=True)
     copies.d.start_postgres()
-    for program in PROGRAMS[:2]:
+    for program in LOGIN_OF:
         copies.refused(program, "an older copy of it")
+
+
+def test_standby_is_refused(copies):
+    """It can be read, but what is written to it is not there."""
+    copies.put_back("yesterday")
+    copies.standby()
+    kept = {x: copies.seen(x) for x in LOGIN_OF.values()}
+    for program in LOGIN_OF:
+        assert "standby" in copies.why_not(program)
+    assert {x: copies.seen(x) for x in LOGIN_OF.values()} == kept
 
 
 def test_promoted_older_copy_is_refused(copies):
     """A replica that had not seen everything became the primary."""
-    copies.put_back("yesterday")
     copies.promote()
-    for program in PROGRAMS[:2]:
+    for program in LOGIN_OF:
         copies.refused(program, "committed work is lost")
 
 
 def test_failover_without_loss_is_accepted(copies):
     """The history holds the old timeline; the switch lies behind it."""
     copies.put_back("today")
+    copies.standby()
     copies.promote()
-    for program in PROGRAMS[:2]:
-        p = copies.d.start(program)
-        assert any(e["event"] == "daemon.failover" and e["timeline"] == 2
-                   for e in p.events), p.lines
+    for program, login in LOGIN_OF.items():
+        p = copies.start(program)
+        p.wait("daemon.failover", timeline=2)
+        p.wait("daemon.ready")
         assert p.stop() == 0
-    assert copies.seen("l_gateway")[4] == "2"
+        assert copies.seen(login)[4] == "2"
     p = copies.d.start("posternd")  # and only told once
     assert not any(e["event"] == "daemon.failover" for e in p.events)
     assert p.stop() == 0
@@ -519,29 +554,30 @@ def test_failover_without_loss_is_accepted(copies):
     (3, "12345", "another cluster"),
     (4, "9", "an older timeline"),
 ])
-def test_other_databases_are_refused(copies, field, value, words):
-    path = copies.d.path("state", "l_gateway.deployment")
-    good = copies.seen("l_gateway")
+@pytest.mark.parametrize("program", LOGIN_OF)
+def test_other_databases_are_refused(copies, program, field, value, words):
+    login = LOGIN_OF[program]
+    path = copies.d.path("state", login + ".deployment")
+    good = copies.seen(login)
     with open(path, "w") as f:
         f.write(" ".join(value if i == field else x
                          for i, x in enumerate(good)) + "\n")
     try:
-        copies.refused("posternd", words)
-        assert copies.seen("l_gateway")[field] == value  # not overwritten
+        copies.refused(program, words)
+        assert copies.seen(login)[field] == value  # not overwritten
     finally:
         with open(path, "w") as f:
             f.write(" ".join(good) + "\n")
 
 
-def test_damaged_file_is_not_taken_for_none(copies):
-    path = copies.d.path("state", "l_gateway.deployment")
-    good = copies.seen("l_gateway")
+@pytest.mark.parametrize("program", LOGIN_OF)
+def test_damaged_file_is_not_taken_for_none(copies, program):
+    path = copies.d.path("state", LOGIN_OF[program] + ".deployment")
+    good = copies.seen(LOGIN_OF[program])
     with open(path, "w") as f:
         f.write("half a li")
     try:
-        p = copies.d.start("posternd", wait="daemon.failed")
-        assert p.proc.wait(20) == 1
-        assert any("damaged" in e.get("why", "") for e in p.events)
+        assert "damaged" in copies.why_not(program)
     finally:
         with open(path, "w") as f:
             f.write(" ".join(good) + "\n")
