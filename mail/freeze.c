@@ -27,6 +27,7 @@ struct freeze {
 	char why[FREEZE_WHY_MAX];
 	struct freeze_info info;
 	struct structure *structure;
+	struct finding_scan scan; /* follows the structure */
 	struct buf head; /* header bytes as submitted */
 	bool in_body, has_cr; /* the last byte was a CR */
 	size_t line_size; /* bytes of the current line so far */
@@ -47,7 +48,8 @@ freeze_new(const struct freeze_conf *conf, freeze_out_fn *out, void *arg)
 	f->conf.with = f->with;
 	f->out = out;
 	f->arg = arg;
-	f->structure = structure_new(NULL, NULL);
+	f->structure = structure_new(finding_scan_part, &f->scan);
+	structure_set_watch(f->structure, &finding_watch);
 	if (!conf->smtputf8)
 		structure_ascii_headers(f->structure);
 	return f;
@@ -59,6 +61,7 @@ freeze_free(struct freeze *f)
 	if (f == NULL)
 		return;
 	structure_free(f->structure);
+	finding_scan_free(&f->scan);
 	buf_free(&f->head);
 	buf_free(&f->info.references);
 	buf_free(&f->info.rcpt);
@@ -255,6 +258,8 @@ freeze_finish(struct freeze *f)
 		(void)fail(f, code, structure_why(f->structure));
 	f->info.parts = structure_parts(f->structure);
 	f->info.attachments = structure_attachments(f->structure);
+	f->info.findings.bits |= f->scan.marks.bits;
+	f->info.findings_partial = f->scan.partial;
 	return f->code;
 }
 

@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "mail/address.h"
+#include "mail/finding.h"
 
 #define FREEZE_REFERENCES_MAX 50
 #define FREEZE_RECEIVED_MAX 100
@@ -54,6 +55,9 @@ struct freeze_info {
 	unsigned parts, attachments;
 	bool needs_smtputf8; /* header has UTF-8 */
 	bool needs_8bit; /* body has bytes above 127 */
+	struct finding_marks findings; /* of the quick search, without those
+		that the envelope gives */
+	bool findings_partial; /* there is more than it could look into */
 };
 
 struct freeze;

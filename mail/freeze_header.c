@@ -107,6 +107,7 @@ check_identity(
 	if (strcmp(name, "From") != 0)
 		return true;
 	mailbox_name_text(&text, &m);
+	finding_search_header(buf_str(&text), finding_note, &f->info->findings);
 	if (text.n > 0)
 		buf_printf(&text, " <%s>", m.address.wire);
 	else
@@ -118,8 +119,8 @@ check_identity(
 }
 
 struct rcpt_arg {
-	struct buf *out;
-	char kind;
+	struct freeze_header *f;
+	char kind; /* 'r' = Reply-To */
 };
 
 static bool
@@ -127,8 +128,12 @@ rcpt_add(void *arg, const struct mailbox *m)
 {
 	struct rcpt_arg *a = arg;
 
-	if (a->out != NULL)
-		buf_printf(a->out, "%c %s\n", a->kind, m->address.wire);
+	if (a->kind != 'r')
+		buf_printf(
+		    &a->f->info->rcpt, "%c %s\n", a->kind, m->address.wire);
+	else
+		finding_search_reply(&m->address, a->f->conf->inbox,
+		    finding_note, &a->f->info->findings);
 	return true;
 }
 
@@ -137,11 +142,11 @@ check_lists(struct freeze_header *f, const struct header *h)
 {
 	static const struct {
 		const char *name;
-		char kind; /* 0 = no recipients */
+		char kind;
 	} lists[] = { { "To", 't' }, { "Cc", 'c' }, { "Bcc", 'b' },
-		{ "Reply-To", 0 } };
+		{ "Reply-To", 'r' } };
 	const struct header_field *field;
-	struct rcpt_arg arg;
+	struct rcpt_arg arg = { .f = f };
 	const char *why;
 	size_t i;
 
@@ -149,7 +154,6 @@ check_lists(struct freeze_header *f, const struct header *h)
 		field = header_find(h, lists[i].name, 0);
 		if (field == NULL || is_blank(field->value))
 			continue;
-		arg.out = lists[i].kind != 0 ? &f->info->rcpt : NULL;
 		arg.kind = lists[i].kind;
 		if (!mailbox_list_parse(field->value, rcpt_add, &arg, &why))
 			return refuse(f, E_MESSAGE_MALFORMED, "%s: %s",
@@ -190,6 +194,7 @@ read_subject(struct freeze_info *info, const struct header *h)
 	if (f != NULL)
 		header_decode(&text, f->value, NULL);
 	text_copy(info->subject, sizeof(info->subject), buf_str(&text));
+	finding_search_header(buf_str(&text), finding_note, &info->findings);
 	buf_free(&text);
 }
 

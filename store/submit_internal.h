@@ -47,6 +47,8 @@ struct submit {
 	enum err_code code;
 	char why[200];
 
+	struct finding_marks findings;
+
 	/* what the row points to */
 	struct buf context;
 	unsigned char body_tag[32], digest[32], request[32], idem[32];

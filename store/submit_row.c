@@ -248,6 +248,27 @@ prepare_release(struct submit *s)
 	s->has_release = true;
 }
 
+/* What the bytes showed, and what the envelope adds. */
+static void
+gather_findings(struct submit *s, const struct freeze_info *info)
+{
+	struct finding_marks *marks = &s->findings;
+	struct str own = str_of(s->cred.address);
+	size_t i;
+
+	*marks = info->findings;
+	(void)str_split(&own, '@');
+	if (s->rcpt_count >= FINDING_MANY)
+		finding_mark(marks, FINDING_RCPT_MANY);
+	for (i = 0; i < s->rcpt_count; i++) {
+		if (s->kinds[i] == 'o')
+			continue;
+		if (s->kinds[i] == 'b')
+			finding_mark(marks, FINDING_RCPT_HIDDEN);
+		finding_search_rcpt(s->rcpt[i], own, finding_note, marks);
+	}
+}
+
 void
 submit_fill(struct submit *s)
 {
@@ -255,6 +276,7 @@ submit_fill(struct submit *s)
 
 	if (s->env.door == SUBMIT_SMTP)
 		name_kinds(s, info);
+	gather_findings(s, info);
 	name_context(s, info);
 	compute_digest(s, info);
 	compute_idem(s, info);
@@ -305,8 +327,10 @@ row_of_header(struct commit_row *row, const struct submit *s)
 	row->in_reply_to = text_or_null(info->in_reply_to);
 	row->references = buf_or_null(&info->references);
 	row->attachments = (int)info->attachments;
-	/* Findings come later; until then all mail ranks medium (A8). */
-	row->risk = 50;
+	row->risk = finding_risk(&s->findings);
+	row->finding_max = finding_max(&s->findings);
+	/* 0: not all of it was searched, so no allow rule applies (A9). */
+	row->findings_set = info->findings_partial ? 0 : FINDING_SET;
 }
 
 void

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * finding_scan.c - the quick search of a message whose bytes pass by.
+ *
+ * Text is decoded into one small buffer and searched window by window; a
+ * window keeps the last words of the one before, so that nothing is missed
+ * where they meet. Whatever would cost more (HTML, archives, other charsets)
+ * is left for the opening, and `partial` says so.
+ */
+#include "mail/finding.h"
+
+#include <string.h>
+
+#include "mail/structure.h"
+
+#define WINDOW (16 * 1024)
+#define FIRST_ROOM 4096
+#define OVERLAP 640 /* longer than anything that is looked for */
+
+void
+finding_scan_free(struct finding_scan *s)
+{
+	buf_free(&s->text);
+}
+
+static void
+search(struct finding_scan *s, struct str text)
+{
+	finding_search(text, finding_note, &s->marks);
+}
+
+/* The window is full: search it, keep its last words. */
+static void
+search_window(struct finding_scan *s)
+{
+	struct str text = buf_str(&s->text);
+	size_t keep = text.n > OVERLAP ? OVERLAP : 0;
+
+	search(s, text);
+	while (keep > 0 && strchr(" \r\n", text.p[text.n - keep]) == NULL)
+		keep--;
+	buf_drain(&s->text, text.n - keep);
+}
+
+static bool
+is_readable(const char *charset)
+{
+	static const char *const known[] = { "", "utf-8", "us-ascii",
+		"iso-8859-1", "latin1", "windows-1252" };
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(charset, known[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Text is searched; files only by what they say they are. */
+static bool
+scan_begin(void *arg, const struct mime_part *p)
+{
+	struct finding_scan *s = arg;
+
+	if (strncmp(p->type, "text/", 5) != 0)
+		return false;
+	if (!is_readable(p->charset) || s->searched >= FINDING_SCAN_MAX) {
+		finding_mark(&s->marks, FINDING_TEXT_UNREAD);
+		s->partial = true;
+		return false;
+	}
+	s->encoding = p->encoding;
+	s->line_n = 0;
+	buf_clear(&s->text);
+	(void)buf_reserve(&s->text, FIRST_ROOM);
+	return true;
+}
+
+/* ---- transfer encodings, piece by piece */
+
+static const signed char digit_of[256] = {
+#define D(c, v) [c] = (v) + 1
+#define D4(c, v)                                                               \
+	D(c, v), D((c) + 1, (v) + 1), D((c) + 2, (v) + 2), D((c) + 3, (v) + 3)
+	D4('A', 0),
+	D4('E', 4),
+	D4('I', 8),
+	D4('M', 12),
+	D4('Q', 16),
+	D4('U', 20),
+	D('Y', 24),
+	D('Z', 25),
+	D4('a', 26),
+	D4('e', 30),
+	D4('i', 34),
+	D4('m', 38),
+	D4('q', 42),
+	D4('u', 46),
+	D('y', 50),
+	D('z', 51),
+	D4('0', 52),
+	D4('4', 56),
+	D('8', 60),
+	D('9', 61),
+	D('+', 62),
+	D('/', 63),
+#undef D4
+#undef D
+};
+
+static void
+add_base64(struct finding_scan *s, const unsigned char *p, size_t n)
+{
+	unsigned char *to = buf_reserve(&s->text, n / 4 * 3 + 3), *at = to;
+	unsigned acc = 0;
+	size_t i, have = s->line_n;
+	int d;
+
+	for (i = 0; i < have; i++)
+		acc = acc << 6 | (unsigned)s->line[i];
+	for (i = 0; i < n; i++) {
+		d = digit_of[p[i]] - 1;
+		if (d < 0)
+			continue;
+		acc = acc << 6 | (unsigned)d;
+		if (++have < 4)
+			continue;
+		*at++ = (unsigned char)(acc >> 16);
+		*at++ = (unsigned char)(acc >> 8);
+		*at++ = (unsigned char)acc;
+		have = 0;
+		acc = 0;
+	}
+	for (i = 0; i < have; i++)
+		s->line[i] = (char)(acc >> 6 * (have - 1 - i) & 63);
+	s->line_n = have;
+	s->text.n += (size_t)(at - to);
+}
+
+/* The last digits of a part are one or two bytes. */
+static void
+end_base64(struct finding_scan *s)
+{
+	if (s->line_n >= 2)
+		buf_u8(&s->text,
+		    ((unsigned)s->line[0] << 2 | (unsigned)s->line[1] >> 4) &
+			0xff);
+	if (s->line_n >= 3)
+		buf_u8(&s->text,
+		    ((unsigned)s->line[1] << 4 | (unsigned)s->line[2] >> 2) &
+			0xff);
+}
+
+static int
+hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A line, or its end: pieces of structure.h are one or the other. */
+static void
+add_qp(struct finding_scan *s, const char *p, size_t n)
+{
+	const char *end = p + n, *eq;
+	bool open = s->line_n > 0; /* the line before ended in '=' */
+
+	s->line_n = 0;
+	if (n == 2 && memcmp(p, "\r\n", 2) == 0) {
+		if (!open)
+			buf_add(&s->text, p, n);
+		return;
+	}
+	while ((eq = memchr(p, '=', (size_t)(end - p))) != NULL) {
+		buf_add(&s->text, p, (size_t)(eq - p));
+		p = eq + 1;
+		if (end - p >= 2 && hex(p[0]) >= 0 && hex(p[1]) >= 0) {
+			buf_u8(
+			    &s->text, (unsigned)(hex(p[0]) * 16 + hex(p[1])));
+			p += 2;
+		}
+	}
+	if (n > 0 && end[-1] == '=')
+		s->line_n = 1;
+	buf_add(&s->text, p, (size_t)(end - p));
+}
+
+/* Lines are short and many: no call for what fits. */
+static void
+add_plain(struct finding_scan *s, const void *p, size_t n)
+{
+	if (s->text.cap - s->text.n < n)
+		(void)buf_reserve(&s->text, n);
+	memcpy(s->text.p + s->text.n, p, n);
+	s->text.n += n;
+}
+
+static void
+scan_data(void *arg, const void *p, size_t n)
+{
+	struct finding_scan *s = arg;
+	size_t was = s->text.n;
+
+	if (s->searched >= FINDING_SCAN_MAX) {
+		finding_mark(&s->marks, FINDING_TEXT_UNREAD);
+		s->partial = true;
+		return;
+	}
+	switch ((enum mime_encoding)s->encoding) {
+	case MIME_BASE64:
+		add_base64(s, p, n);
+		break;
+	case MIME_QP:
+		add_qp(s, p, n);
+		break;
+	case MIME_7BIT:
+	case MIME_8BIT:
+	case MIME_BINARY:
+		add_plain(s, p, n);
+		break;
+	}
+	s->searched += s->text.n - was;
+	if (s->text.n >= WINDOW)
+		search_window(s);
+}
+
+const struct structure_watch finding_watch = { scan_begin, scan_data };
+
+static void
+scan_file(struct finding_scan *s, const struct mime_part *p)
+{
+	/* A picture or sheet of style inside the HTML is no file. */
+	if (p->content_id[0] == '\0' || strncmp(p->type, "image/", 6) != 0)
+		finding_mark(&s->marks, FINDING_FILE);
+	finding_search_file(
+	    str_of(p->filename), p->type, finding_note, &s->marks);
+	s->partial = true;
+}
+
+void
+finding_scan_part(void *scan, const struct mime_part *p)
+{
+	struct finding_scan *s = scan;
+
+	switch (p->kind) {
+	case MIME_MULTIPART:
+		return;
+	case MIME_MESSAGE:
+		finding_mark(&s->marks, FINDING_FILE_MESSAGE);
+		s->partial = true;
+		return;
+	case MIME_PREAMBLE:
+	case MIME_EPILOGUE:
+		finding_mark(&s->marks, FINDING_STRAY_TEXT);
+		s->partial = true;
+		return;
+	case MIME_LEAF:
+		break;
+	}
+	if (s->text.n > 0 || s->line_n > 0) {
+		if (s->encoding == MIME_BASE64)
+			end_base64(s);
+		search(s, buf_str(&s->text));
+		buf_clear(&s->text);
+		s->line_n = 0;
+	}
+	if (!mime_part_is_text(p)) {
+		scan_file(s, p);
+	} else if (strcmp(p->type, "text/html") == 0) {
+		finding_mark(&s->marks, FINDING_HTML);
+		s->partial = true;
+	}
+}

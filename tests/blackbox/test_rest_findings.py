@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: ISC
+"""What is found at submission orders the queue, and no agent sees it."""
+
+import smtplib
+import ssl
+
+import pytest
+
+from tests.blackbox.test_rest import Client, stored
+from tests.lib import postern
+
+PEM = "-----BEGIN EC " + "PRIVATE KEY-----\nMHcCAQEE\n"
+CARD = "4111 1111 1111 1111"
+# (name, fields of the request, risk, heaviest, set): see docs/findings.md
+SENT = [
+    ("plain", {}, 10, 0, 1),
+    ("number", {"text": "order 4111 1111 1111 1112"}, 10, 0, 1),
+    ("card", {"text": "pay with " + CARD}, 64, 60, 1),
+    ("key", {"text": PEM}, 82, 80, 1),
+    ("reply", {"reply_to": "desk@other.example"}, 55, 50, 1),
+    ("desk", {"reply_to": "desk@acme.example"}, 19, 10, 1),
+    ("hidden", {"bcc": ["eve@example.net"]}, 24, 15, 1),
+    ("near", {"to": ["ann@acrne.example"]}, 78, 75, 1),
+    ("html", {"html": "<p>hi</p>"}, 15, 5, 0),
+    ("file", {"attachments": [{"filename": "a.txt", "content": "aGk="}]},
+     19, 10, 0),
+    ("program", {"attachments": [{"filename": "a.pdf.exe",
+                                  "content": "aGk="}]}, 84, 80, 0),
+]
+
+
+@pytest.fixture(scope="module")
+def gate():
+    with postern.Deployment() as d:
+        d.add_tenant("acme", "acme.example")
+        d.box = d.add_inbox("bot@acme.example")
+        d.start("posternd")
+        yield d
+
+
+def rows(gate):
+    return {r["subject"]: (r["risk"], r["finding_max"], r["findings_set"])
+            for r in gate.sql(
+                "select m.subject, m.risk, m.finding_max, m.findings_set"
+                " from d.message m join d.state s using (message_id,"
+                " tenant_id) where s.risk = m.risk")}
+
+
+def test_each_message_gets_its_risk(gate):
+    bot = Client(gate, gate.box.key)
+    for name, fields, *_ in SENT:
+        stored(bot.send(**dict(fields, subject=name)))
+    got = rows(gate)
+    for name, _, risk, heaviest, complete in SENT:
+        assert got[name] == (risk, heaviest, complete), name
+    # heaviest first in the operators' queue
+    order = [r["subject"] for r in gate.sql(
+        "select m.subject from d.state s join d.message m"
+        " using (message_id, tenant_id) where s.state = 1"
+        " order by 100 - s.risk, s.message_id")]
+    assert order[:4] == ["program", "key", "near", "card"]
+    assert set(order[-2:]) == {"plain", "number"}
+
+
+def test_smtp_finds_the_same(gate):
+    context = ssl.create_default_context(cafile=gate.ca_file)
+    mail = ("From: bot@acme.example\r\nTo: ann@example.org\r\n"
+            "Subject: by smtp\r\n\r\n" + CARD + "\r\n")
+    with smtplib.SMTP("127.0.0.1", gate.smtp_port) as s:
+        s.starttls(context=context)
+        s.login("bot@acme.example", gate.box.smtp_key)
+        s.sendmail("bot@acme.example", ["ann@example.org"], mail)
+        s.sendmail("bot@acme.example", ["ann@example.org", "eve@example.net"],
+                   mail.replace("by smtp", "copied"))
+    got = rows(gate)
+    assert got["by smtp"] == (64, 60, 1)
+    assert got["copied"] == (70, 60, 1)
+
+
+def test_agents_see_nothing_of_it(gate):
+    bot = Client(gate, gate.box.key)
+    codes = [line.split("`")[1] for line in open(
+        postern.TOP + "/docs/findings.md") if line.startswith("| `")]
+    assert len(codes) > 40
+    sent = stored(bot.send(text=PEM, subject="seen by none",
+                           reply_to="desk@other.example"))
+    path = "/v1/messages/" + sent["message_id"]
+    # what names a finding, a weight or a risk in any key or value
+    words = {"risk", "finding", "findings", "weight", "findings_set",
+             "finding_max"} | {c for c in codes if "_" in c}
+    for answer in (sent, bot.get(path)[2], bot.get(path + "/events")[2],
+                   bot.get("/v1/messages")[2], bot.get("/v1/auth/me")[2]):
+        names = set()
+
+        def walk(x):
+            if isinstance(x, dict):
+                names.update(x)
+                for v in x.values():
+                    walk(v)
+            elif isinstance(x, list):
+                for v in x:
+                    walk(v)
+            elif isinstance(x, str):
+                names.add(x)
+        walk(answer)
+        assert names and not names & words, answer
+    assert bot.get(path)[2]["hold"]["reasons"] == ["mode"]
+    # the same answer as for a plain one, but for what differs by itself
+    plain = stored(bot.send(subject="seen by none"))
+    assert set(plain) == set(sent)

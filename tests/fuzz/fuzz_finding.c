@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What is pointed at lies inside the text; a whole text and the windows of
+ * the quick search find the same; names and domains end well.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/xalloc.h"
+#include "mail/finding.h"
+#include "mail/structure.h"
+
+struct seen {
+	struct str text;
+	struct finding_marks marks;
+};
+
+static void
+on_finding(void *arg, enum finding f, struct str what)
+{
+	struct seen *s = arg;
+
+	BUG_ON(f >= FINDING_COUNT || what.n == 0);
+	BUG_ON(what.p < s->text.p);
+	BUG_ON(what.p + what.n > s->text.p + s->text.n);
+	finding_mark(&s->marks, f);
+}
+
+/* As the body of a message that has it as it is. */
+static struct finding_marks
+scan(struct str text, size_t step)
+{
+	static const char head[] = "Content-Transfer-Encoding: 8bit\r\n"
+				   "Content-Type: text/plain; charset=utf-8"
+				   "\r\n\r\n";
+	struct finding_scan scan = { 0 };
+	struct structure *s = structure_new(finding_scan_part, &scan);
+	struct finding_marks marks;
+	size_t i;
+
+	structure_set_watch(s, &finding_watch);
+	(void)structure_feed(s, head, sizeof(head) - 1);
+	for (i = 0; i < text.n; i += step)
+		(void)structure_feed(
+		    s, text.p + i, text.n - i < step ? text.n - i : step);
+	if (structure_finish(s) != E_NONE)
+		scan.marks.bits = UINT64_MAX;
+	marks = scan.marks;
+	structure_free(s);
+	finding_scan_free(&scan);
+	return marks;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+	struct seen s = { .text = { (const char *)p, n } };
+	struct str half = { s.text.p, n / 2 },
+		   rest = { s.text.p + n / 2, n - n / 2 };
+	struct finding_marks one, other;
+
+	finding_search(s.text, on_finding, &s);
+	one = scan(s.text, n + 1);
+	other = scan(s.text, 3);
+	BUG_ON(one.bits != other.bits);
+	BUG_ON(one.bits != UINT64_MAX && one.bits != s.marks.bits);
+	BUG_ON(finding_risk(&s.marks) < finding_max(&s.marks));
+	finding_search_header(s.text, finding_note, &other);
+	finding_search_file(s.text, "x/y", finding_note, &other);
+	finding_search_rcpt(
+	    s.text, str_lit("example.org"), finding_note, &other);
+	(void)finding_domain_mixed(s.text);
+	BUG_ON(
+	    finding_domain_near(half, rest) != finding_domain_near(rest, half));
+	BUG_ON(finding_domain_near(s.text, s.text));
+	return 0;
+}
