@@ -185,7 +185,11 @@ on_marked(void *arg, enum relay_status st, const char *why)
 	struct job *job = arg;
 
 	job->op = NULL;
-	if (st != RELAY_DONE) {
+	if (st == RELAY_REFUSED) {
+		job_no_go(job, why);
+		return;
+	}
+	if (st == RELAY_LOST) {
 		log_warn("deliver.result", KV("why", why));
 		job_release(job, JOB_LOST_RETRY_S);
 		return;

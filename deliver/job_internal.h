@@ -102,6 +102,8 @@ void job_rewind(struct job *job, bool relaying);
 
 /* job_relay.c */
 void job_route(struct job *job);
+/* attempt_1 said no: nothing is said for the message now. */
+void job_no_go(struct job *job, const char *why);
 /* The relay pass got bytes, or all of them. */
 void job_relay_bytes(struct job *job, const char *p, size_t n);
 void job_relay_read(struct job *job, bool all);

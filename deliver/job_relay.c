@@ -18,13 +18,47 @@
 
 static void next_address(struct job *job);
 
+/* Reasons with which the gate has ended the lease; docs/store-api.md. */
+static bool
+ends_lease(const char *why)
+{
+	static const char *const reasons[] = { "paused", "suspended",
+		"not_after", "expired", "mode", "lease", "version", "round" };
+	size_t i;
+
+	for (i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		if (strcmp(why, reasons[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+void
+job_no_go(struct job *job, const char *why)
+{
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &job->lease.message);
+	log_info("deliver.dot", KV("message", id), KV("code", why));
+	client_free(job->client);
+	job->client = NULL;
+	if (ends_lease(why))
+		job_over(job);
+	else
+		job_release(job, 1);
+}
+
 static void
 on_attempted(void *arg, enum relay_status st, const char *why)
 {
 	struct job *job = arg;
 
 	job->op = NULL;
-	if (st != RELAY_DONE) {
+	if (st == RELAY_REFUSED) {
+		job_no_go(job, why);
+		return;
+	}
+	if (st == RELAY_LOST) {
 		client_abort(job->client, why);
 		return;
 	}
@@ -81,21 +115,6 @@ job_relay_read(struct job *job, bool all)
 		client_body_end(job->client);
 	else
 		client_more(job->client);
-}
-
-/* Reasons with which dot_1 has ended the lease; docs/store-api.md. */
-static bool
-ends_lease(const char *why)
-{
-	static const char *const reasons[] = { "paused", "suspended",
-		"not_after", "expired", "mode", "lease", "version", "round" };
-	size_t i;
-
-	for (i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-		if (strcmp(why, reasons[i]) == 0)
-			return true;
-	}
-	return false;
 }
 
 static void

@@ -320,25 +320,9 @@ ix_args(struct pg_args *a, const int *ix, size_t n)
 	pg_array_end(a);
 }
 
-struct relay_op *
-relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
-    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
-{
-	struct pg_args a = { 0 };
-	struct relay_op *op;
-
-	lease_args(&a, l);
-	pg_text(&a, mx);
-	pg_text(&a, tls);
-	ix_args(&a, ix, n);
-	op = call(r, "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)", &a,
-	    on_done, arg);
-	op->fn.done = done;
-	return op;
-}
-
+/* Go, or the reason why not. */
 static void
-on_dot(void *arg, enum pg_err err, const struct pg_result *res)
+on_gate(void *arg, enum pg_err err, const struct pg_result *res)
 {
 	struct relay_op op = take(arg);
 	enum relay_status st = status_of(err, res);
@@ -353,6 +337,23 @@ on_dot(void *arg, enum pg_err err, const struct pg_result *res)
 }
 
 struct relay_op *
+relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
+    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	pg_text(&a, mx);
+	pg_text(&a, tls);
+	ix_args(&a, ix, n);
+	op = call(r, "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)", &a,
+	    on_gate, arg);
+	op->fn.done = done;
+	return op;
+}
+
+struct relay_op *
 relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
     relay_done_fn *done, void *arg)
 {
@@ -361,8 +362,8 @@ relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
 
 	lease_args(&a, l);
 	ix_args(&a, ix, n);
-	op =
-	    call(r, "select * from api.dot_1($1,$2,$3,$4,$5)", &a, on_dot, arg);
+	op = call(
+	    r, "select * from api.dot_1($1,$2,$3,$4,$5)", &a, on_gate, arg);
 	op->fn.done = done;
 	return op;
 }

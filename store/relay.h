@@ -110,7 +110,8 @@ struct relay_op *relay_body(struct relay *r, const struct store_lease *l,
 /* Keep leases alive; `done` gets RELAY_REFUSED when any of them is dead. */
 struct relay_op *relay_beat(struct relay *r, const struct store_lease *const *v,
     size_t n, int lease_s, relay_done_fn *done, void *arg);
-/* Recorded before MAIL FROM: these recipients are being sent. */
+/* Committed before MAIL FROM: these recipients are being sent. REFUSED = not
+ * now; what the reasons mean is the same as at the dot. */
 struct relay_op *relay_attempt(struct relay *r, const struct store_lease *l,
     const char *mx, const char *tls, const int *ix, size_t n,
     relay_done_fn *done, void *arg);

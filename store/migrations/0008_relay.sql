@@ -179,43 +179,6 @@ BEGIN
 	    RETURNING 200, NULL::text, q.lease;
 END $$;
 
-CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
-	mx text, tls text, ix int[]) RETURNS TABLE (status int, code text, n int)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	SET postern.msg = '' SET postern.actor = '' AS $$
-#variable_conflict use_column
-DECLARE
-	l record;
-	c int;
-BEGIN
-	l := d.leased(t, mid, dom, lease, true);
-	IF NOT l.alive THEN
-		RETURN QUERY SELECT 409, 'state_conflict', NULL::int;
-		RETURN;
-	END IF;
-	-- What an earlier attempt of this lease marked and left goes back first.
-	UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
-	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
-	UPDATE d.delivery v SET status = 1 WHERE v.message_id = mid
-	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4)
-	    AND v.ix::int = ANY (attempt_1.ix);
-	GET DIAGNOSTICS c = ROW_COUNT;
-	IF c = 0 OR c <> (SELECT count(DISTINCT z) FROM unnest(attempt_1.ix) z)
-	    THEN
-		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
-		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
-		RETURN QUERY SELECT 422, 'validation_error', NULL::int;
-		RETURN;
-	END IF;
-	INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain, n,
-	    round, worker, mx, tls)
-	    SELECT mid, t, (l.q).inbox_id, dom, coalesce(max(z.n), 0) + 1,
-	    (l.q).round, (l.q).worker, left(attempt_1.mx, 255),
-	    left(attempt_1.tls, 100) FROM d.attempt z WHERE z.message_id = mid
-	    AND z.tenant_id = t AND z.domain = dom RETURNING y.n INTO c;
-	RETURN QUERY SELECT 200, NULL::text, c;
-END $$;
-
 -- Ends the lease: what was marked and not answered goes back (before the dot)
 -- or becomes uncertain (after it); a queue row without due rows goes.
 CREATE FUNCTION d.lease_end(t bigint, mid uuid, dom text, due timestamptz,
@@ -319,6 +282,129 @@ BEGIN
 	RETURN to_state;
 END $$;
 
+-- May what is marked go on: before MAIL FROM, and once more before the dot?
+-- NULL is yes. A no is carried out here: all but `list` end the lease, and
+-- that one does when nothing is left to send. `round`: no release fits. The
+-- caller holds the state row, then the queue row.
+CREATE FUNCTION d.gate(at text, t bigint, mid uuid, dom text, q d.send_q)
+	RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	now_at timestamptz := clock_timestamp();
+	later timestamptz := now_at + interval '1 minute';
+	why text;
+BEGIN
+	SELECT CASE
+	    WHEN m.not_after <> 0 AND m.not_after <= d.us(now_at)
+	        THEN 'not_after'
+	    WHEN z.expiry <= d.us(now_at) OR q.stale_at <= now_at
+	        AND m.not_after = 0 THEN 'expired'
+	    WHEN z.by_what <> 'o' AND x.mode < z.mode THEN 'mode'
+	    WHEN x.suspended_at IS NOT NULL OR x.deleted_at IS NOT NULL
+	        OR n.disabled_at IS NOT NULL THEN 'suspended'
+	    WHEN x.paused_at IS NOT NULL OR n.paused_at IS NOT NULL
+	        OR EXISTS (SELECT 1 FROM d.global_pause g
+	            WHERE g.paused_at IS NOT NULL) THEN 'paused' END AS why
+	    INTO r FROM d.release z JOIN d.message m ON m.message_id = mid
+	        AND m.tenant_id = t AND m.version = z.version
+	        AND m.digest = z.digest
+	    JOIN d.inbox x ON x.tenant_id = t AND x.inbox_id = q.inbox_id
+	    JOIN d.tenant n ON n.tenant_id = t
+	    WHERE z.message_id = mid AND z.tenant_id = t
+	    AND z.version = q.version AND z.round = q.round
+	    AND z.digest = q.digest;
+	IF NOT FOUND THEN
+		RETURN 'round';
+	END IF;
+	why := r.why;
+	IF why = 'not_after' THEN
+		PERFORM d.pull_back(t, mid, why, 4::smallint, false);
+	ELSIF why IN ('expired', 'mode') THEN
+		PERFORM d.pull_back(t, mid, why, 1::smallint, false);
+	ELSIF why IN ('suspended', 'paused') THEN
+		UPDATE d.delivery v SET status = 4, next_attempt_at = later
+		    WHERE v.message_id = mid AND v.tenant_id = t
+		    AND v.domain = dom AND v.status = 1;
+		PERFORM d.lease_end(t, mid, dom, later, false, why),
+		    d.state_derive(t, mid, why);
+	ELSE
+		UPDATE d.delivery v SET status = 7, reply = 'suppressed'
+		    WHERE v.message_id = mid AND v.tenant_id = t
+		    AND v.domain = dom AND v.status = 1
+		    AND EXISTS (SELECT 1 FROM d.list_entry e
+		        WHERE e.entry IN (v.canon, '@' || v.domain)
+		        AND e.ended_at IS NULL AND (e.expires_at IS NULL
+		        OR e.expires_at > now_at) AND (e.tenant_id = 0
+		        OR e.tenant_id = t AND e.inbox_id IN (0, v.inbox_id)));
+		IF NOT FOUND THEN
+			RETURN NULL;
+		END IF;
+		why := 'list';
+		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+		IF NOT EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4))
+		    THEN
+			PERFORM d.lease_end(t, mid, dom, now_at, false, why),
+			    d.state_derive(t, mid, why);
+		END IF;
+	END IF;
+	PERFORM d.note(t, 'worker:' || q.worker, at || '.refused', mid,
+	    json_build_object('reason', why, 'domain', dom)::text);
+	RETURN why;
+END $$;
+
+-- Before MAIL FROM: these recipients are being sent now, if that may go on.
+CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
+	mx text, tls text, ix int[]) RETURNS TABLE (status int, code text, n int,
+	go boolean, reason text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+	c int;
+BEGIN
+	go := false;
+	l := d.leased(t, mid, dom, lease, true);
+	IF NOT l.alive THEN
+		status := 409;
+		code := 'state_conflict';
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	-- What an earlier attempt of this lease marked and left goes back first.
+	UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+	UPDATE d.delivery v SET status = 1 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4)
+	    AND v.ix::int = ANY (attempt_1.ix);
+	GET DIAGNOSTICS c = ROW_COUNT;
+	IF c = 0 OR c <> (SELECT count(DISTINCT z) FROM unnest(attempt_1.ix) z)
+	    THEN
+		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+		status := 422;
+		code := 'validation_error';
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	status := 200;
+	reason := d.gate('mail', t, mid, dom, l.q);
+	IF reason IS NULL THEN
+		go := true;
+		INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id,
+		    domain, n, round, worker, mx, tls)
+		    SELECT mid, t, (l.q).inbox_id, dom, coalesce(max(z.n), 0) + 1,
+		    (l.q).round, (l.q).worker, left(attempt_1.mx, 255),
+		    left(attempt_1.tls, 100) FROM d.attempt z
+		    WHERE z.message_id = mid AND z.tenant_id = t
+		    AND z.domain = dom RETURNING y.n INTO c;
+		n := c;
+	END IF;
+	RETURN NEXT;
+END $$;
+
 -- The last gate: what commits here is what may leave.
 CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[])
 	RETURNS TABLE (status int, code text, go boolean, reason text)
@@ -327,90 +413,33 @@ CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[])
 #variable_conflict use_column
 DECLARE
 	l record;
-	r record;
-	x record;
-	n record;
 	c int;
-	now_at timestamptz;
-	paused boolean;
-	why text;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
+	status := 409;
+	code := 'state_conflict';
+	go := false;
 	-- The inbox first, as everywhere: mode, pause and suspension hold still.
-	SELECT z.* INTO x FROM d.inbox z JOIN d.send_q q
+	PERFORM 1 FROM d.inbox z JOIN d.send_q q
 	    ON q.tenant_id = z.tenant_id AND q.inbox_id = z.inbox_id
 	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom
 	    FOR SHARE OF z;
 	l := d.leased(t, mid, dom, lease, true);
 	IF NOT l.alive THEN
-		RETURN QUERY SELECT 409, 'state_conflict', false, CASE
-		    WHEN (l.q).lease IS NULL THEN 'lease'
+		reason := CASE WHEN (l.q).lease IS NULL THEN 'lease'
 		    WHEN (l.s).state <> 7 THEN 'state'
 		    WHEN (l.s).version <> (l.q).version THEN 'version'
 		    ELSE 'round' END;
+		RETURN NEXT;
 		RETURN;
 	END IF;
-	SELECT z.paused_at, z.disabled_at INTO n FROM d.tenant z
-	    WHERE z.tenant_id = t;
-	SELECT g.paused_at IS NOT NULL INTO paused FROM d.global_pause g;
-	SELECT z.by_what, z.mode, z.expiry, m.not_after INTO r
-	    FROM d.release z JOIN d.message m ON m.message_id = mid
-	        AND m.tenant_id = t AND m.version = z.version
-	        AND m.digest = z.digest
-	    WHERE z.message_id = mid AND z.tenant_id = t
-	    AND z.version = (l.q).version AND z.round = (l.q).round
-	    AND z.digest = (l.q).digest;
-	IF NOT FOUND THEN
-		RETURN QUERY SELECT 409, 'state_conflict', false, 'round';
-		RETURN;
-	END IF;
-	now_at := clock_timestamp();
-	why := CASE
-	    WHEN r.not_after <> 0 AND r.not_after <= d.us(now_at)
-	        THEN 'not_after'
-	    WHEN r.expiry <= d.us(now_at) OR (l.q).stale_at <= now_at
-	        AND r.not_after = 0 THEN 'expired'
-	    WHEN r.by_what <> 'o' AND x.mode < r.mode THEN 'mode'
-	    WHEN x.suspended_at IS NOT NULL OR x.deleted_at IS NOT NULL
-	        OR n.disabled_at IS NOT NULL THEN 'suspended'
-	    WHEN x.paused_at IS NOT NULL OR n.paused_at IS NOT NULL OR paused
-	        THEN 'paused' END;
-	IF why = 'not_after' THEN
-		PERFORM d.pull_back(t, mid, why, 4::smallint, false);
-	ELSIF why IN ('expired', 'mode') THEN
-		PERFORM d.pull_back(t, mid, why, 1::smallint, false);
-	ELSIF why IN ('suspended', 'paused') THEN
-		UPDATE d.delivery v SET status = 4, next_attempt_at = now_at
-		    + interval '1 minute' WHERE v.message_id = mid
-		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
-		PERFORM d.lease_end(t, mid, dom, now_at + interval '1 minute', false,
-		    why), d.state_derive(t, mid, why);
-	END IF;
-	IF why IS NOT NULL THEN
-		PERFORM d.note(t, 'worker:' || (l.q).worker, 'dot.refused', mid,
-		    json_build_object('reason', why, 'domain', dom)::text);
-		RETURN QUERY SELECT 200, NULL::text, false, why;
-		RETURN;
-	END IF;
-	UPDATE d.delivery v SET status = 7, reply = 'suppressed'
-	    WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
-	    AND v.status = 1 AND EXISTS (SELECT 1 FROM d.list_entry e
-	        WHERE e.entry IN (v.canon, '@' || v.domain)
-	        AND e.ended_at IS NULL AND (e.expires_at IS NULL
-	        OR e.expires_at > now_at) AND (e.tenant_id = 0
-	        OR e.tenant_id = t AND e.inbox_id IN (0, v.inbox_id)));
-	IF FOUND THEN
-		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
-		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
-		IF NOT EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = mid
-		    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4))
-		    THEN
-			PERFORM d.lease_end(t, mid, dom, now_at, false, 'list'),
-			    d.state_derive(t, mid, 'list');
+	reason := d.gate('dot', t, mid, dom, l.q);
+	IF reason IS NOT NULL THEN
+		IF reason <> 'round' THEN
+			status := 200;
+			code := NULL;
 		END IF;
-		PERFORM d.note(t, 'worker:' || (l.q).worker, 'dot.refused', mid,
-		    json_build_object('reason', 'list', 'domain', dom)::text);
-		RETURN QUERY SELECT 200, NULL::text, false, 'list';
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	UPDATE d.delivery v SET status = 2 WHERE v.message_id = mid
@@ -421,13 +450,17 @@ BEGIN
 		-- Not what was marked by attempt_1: nothing may leave for it.
 		UPDATE d.delivery v SET status = 4 WHERE v.message_id = mid
 		    AND v.tenant_id = t AND v.domain = dom AND v.status = 2;
-		RETURN QUERY SELECT 409, 'state_conflict', false, 'state';
+		reason := 'state';
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	UPDATE d.attempt a SET dot_at = clock_timestamp()
 	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
 	    AND a.ended_at IS NULL;
-	RETURN QUERY SELECT 200, NULL::text, true, NULL::text;
+	status := 200;
+	code := NULL;
+	go := true;
+	RETURN NEXT;
 END $$;
 
 CREATE FUNCTION api.done_1(t bigint, mid uuid, dom text, lease uuid,

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: ISC
 """The worker's protocol: lease, attempt, the last gate, results, crashes."""
-import os
 import time
 
 import pytest
@@ -40,10 +39,15 @@ def approved(w, x, rcpts=("b@x.example",), **over):
     return m
 
 
+def mail(w, L, ix=(1,)):
+    """What comes before MAIL FROM."""
+    return call1(w.wk, "attempt_1", mx="mx.example", tls="TLSv1.3",
+                 ix=list(ix), **L)
+
+
 def attempt(w, L, ix=(1,)):
-    r = call1(w.wk, "attempt_1", mx="mx.example", tls="TLSv1.3",
-              ix=list(ix), **L)
-    assert r["status"] == 200, r
+    r = mail(w, L, ix)
+    assert (r["status"], r["go"]) == (200, True), r
     return r["n"]
 
 
@@ -135,16 +139,29 @@ def test_results_need_their_dot(w, x, su):
     assert done(w, L, {1: DONE, 2: DONE})["state"] == 8
 
 
-def gate_case(w, x, m, L, before):
-    attempt(w, L)
+# The gate is asked twice: before MAIL FROM and before the dot.
+GATES = pytest.mark.parametrize("at", ["mail", "dot"])
+
+
+def gate_case(w, su, m, L, at, before, ix=(1,)):
+    """`before` happens between two looks; why the next one is no."""
+    if at == "dot":
+        attempt(w, L, ix)
     before()
-    r = dot(w, L)
-    assert r["go"] is False, r
+    r = (mail if at == "mail" else dot)(w, L, ix)
+    assert (r["status"], r["go"]) == (200, False), r
+    # No transaction that is never begun is written down as an attempt.
+    assert one(su, "SELECT count(*) FROM d.attempt WHERE message_id = %s",
+               m["mid"]) == (at == "dot")
+    assert one(su, "SELECT event FROM d.audit WHERE message_id = %s "
+               "ORDER BY at DESC, n DESC LIMIT 1", m["mid"]) == (
+                   at + ".refused")
     return r["reason"]
 
 
+@GATES
 @pytest.mark.parametrize("level", ["inbox", "tenant", "global"])
-def test_pause_between_approval_and_dot(w, x, su, level):
+def test_pause_between_approval_and_dot(w, x, su, level, at):
     p = dict(s=w.root, reason="r", tenant=None if level == "global"
              else x.tenant, inbox=x.inbox if level == "inbox" else None)
     m = approved(w, x)
@@ -152,7 +169,7 @@ def test_pause_between_approval_and_dot(w, x, su, level):
 
     def pause():
         assert call1(w.rv, "pause_1", paused=True, **p)["status"] == 200
-    assert gate_case(w, x, m, L, pause) == "paused"
+    assert gate_case(w, su, m, L, at, pause) == "paused"
     try:
         assert rows_of(su, m) == [LATER] and state(su, m)[:2] == (9, 1)
         assert one(su, "SELECT attempts FROM d.send_q WHERE message_id = %s",
@@ -169,17 +186,19 @@ def test_pause_between_approval_and_dot(w, x, su, level):
     assert done(w, L, {1: DONE})["state"] == 8
 
 
-def test_suspension_at_the_dot(w, x, su):
+@GATES
+def test_suspension_at_the_gate(w, x, su, at):
     m = approved(w, x)
     L, = claim(w, m)
-    assert gate_case(w, x, m, L, lambda: call1(
+    assert gate_case(w, su, m, L, at, lambda: call1(
         w.rv, "suspend_1", s=w.root, tenant=x.tenant, inbox=x.inbox,
         suspended=True, reason="r")) == "suspended"
     assert state(su, m)[0] == 9
     assert submit(w.gw, x.message())["code"] == "missing_permission"
 
 
-def test_not_after_at_the_dot(w, x, su):
+@GATES
+def test_not_after_at_the_gate(w, x, su, at):
     m = approved(w, x)
     # The clock cannot be moved: a message whose end comes soon.
     end = int((time.time() + 1.2) * 1e6)
@@ -187,16 +206,15 @@ def test_not_after_at_the_dot(w, x, su):
     submit(w.gw, n)
     assert w.approve(n, expiry=end)["state"] == 2
     L, = claim(w, n)
-    attempt(w, L)
-    while time.time() * 1e6 <= end:
-        os.sched_yield()
-    r = dot(w, L)
-    assert (r["go"], r["reason"]) == (False, "not_after")
+    assert gate_case(w, su, n, L, at, lambda: su.cursor().execute(
+        "SELECT pg_sleep_until(to_timestamp(%s))", (end / 1e6,))) == (
+            "not_after")
     assert state(su, n)[0] == 4 and rows_of(su, n) == [CANCELED]
     assert state(su, m)[0] in (2, 7, 9)
 
 
-def test_tightening_takes_policy_mail_back(w, x, su):
+@GATES
+def test_tightening_takes_policy_mail_back(w, x, su, at):
     """At the dot and in the queue; an operator's approval stays."""
     e = w.mode(x, 4)
     good = dict(tag(), tag_mode=4, tag_mode_epoch=e)
@@ -209,11 +227,9 @@ def test_tightening_takes_policy_mail_back(w, x, su):
     L, = claim(w, a)
     su.cursor().execute("UPDATE d.send_q SET due_at = now() WHERE message_id"
                         " IN (%s, %s)", (b["mid"], c["mid"]))
-    attempt(w, L)
-    assert call1(w.ctl, "tighten_1", uid=0, tenant=x.tenant, inbox=x.inbox,
-                 to_mode=2, reason="r")["status"] == 200
-    r = dot(w, L)
-    assert (r["go"], r["reason"]) == (False, "mode")
+    assert gate_case(w, su, a, L, at, lambda: call1(
+        w.ctl, "tighten_1", uid=0, tenant=x.tenant, inbox=x.inbox,
+        to_mode=2, reason="r")) == "mode"
     assert state(su, a)[:2] == (1, 2) and rows_of(su, a) == [PENDING]
     call(w.wk, "sweep_1", lim=100)
     assert state(su, b)[:2] == (1, 2)
@@ -246,15 +262,14 @@ def test_tightening_after_a_dot_keeps_what_left(w, x, su):
     assert done(w, L1, {1: DONE})["status"] == 409
 
 
-def test_a_list_entry_at_the_dot(w, x, su):
-    m = approved(w, x, ["a@lst.example", "b@lst.example"])
+@GATES
+def test_a_list_entry_at_the_gate(w, x, su, at):
+    m = approved(w, x, ["a@lst-%s.example" % at, "b@lst-%s.example" % at])
     L, = claim(w, m)
-    attempt(w, L, (1, 2))
-    assert call1(w.rv, "list_set_1", s=w.root, tenant=x.tenant, inbox=None,
-                 entry="B@lst.example", verdict="s", expires=None,
-                 reason="r")["status"] == 200
-    r = dot(w, L, (1, 2))
-    assert (r["go"], r["reason"]) == (False, "list")
+    assert gate_case(w, su, m, L, at, lambda: call1(
+        w.rv, "list_set_1", s=w.root, tenant=x.tenant, inbox=None,
+        entry="B@lst-%s.example" % at, verdict="s", expires=None,
+        reason="r"), (1, 2)) == "list"
     assert rows_of(su, m) == [PENDING, LISTED]
     assert call1(w.wk, "fetch_1", **L)["due_ix"] == "1"
     attempt(w, L, (1,))
