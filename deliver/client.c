@@ -6,10 +6,6 @@
 #include "deliver/client.h"
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
-#include <event2/util.h>
-#include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +14,13 @@
 #include "base/loop.h"
 #include "base/xalloc.h"
 #include "deliver/client_internal.h"
-#include "net/tls.h"
+#include "net/stream.h"
 
 #define LINE_MAX_BYTES 2048
 #define COMMAND_MAX 1200
 #define BODY_HIGH 262144
 #define CONNECT_MS 30000
-#define LINGER_SECONDS 2
+#define LINGER_MS 2000
 #define QUIT_LINE "QUIT\r\n"
 
 /* RFC 5321 4.5.3.2, in milliseconds. 0: the owner's turn has no clock. */
@@ -45,8 +41,6 @@ static const unsigned timeout_ms[CS_COUNT] = {
 	[CS_BODY] = 180000,
 	[CS_DOT] = 600000,
 };
-
-static void set_callbacks(struct client *c);
 
 static unsigned
 patience(const struct client *c, enum client_state state)
@@ -78,15 +72,15 @@ client_say(struct client *c, const char *fmt, ...)
 	BUG_ON(strpbrk(line, "\r\n") != NULL);
 	memcpy(line + n, "\r\n", 2);
 	reply_reset(&c->parser);
-	evbuffer_add(bufferevent_get_output(c->bev), line, (size_t)n + 2);
+	net_stream_write(c->stream, line, (size_t)n + 2);
 }
 
 void
 client_say_secret(struct client *c, struct str s)
 {
 	reply_reset(&c->parser);
-	evbuffer_add(bufferevent_get_output(c->bev), s.p, s.n);
-	evbuffer_add(bufferevent_get_output(c->bev), "\r\n", 2);
+	net_stream_write(c->stream, s.p, s.n);
+	net_stream_write(c->stream, "\r\n", 2);
 }
 
 static void
@@ -102,13 +96,13 @@ client_finish(struct client *c, enum client_end end)
 {
 	if (c->state == CS_END)
 		return;
-	if (c->bev != NULL) {
-		bufferevent_disable(c->bev, EV_READ);
+	if (c->stream != NULL) {
+		net_stream_read(c->stream, false);
 		/* Polite where it is legal; the answer is not awaited. */
 		c->quits = (c->state > CS_STARTTLS && c->state < CS_DATA) ||
 			   (c->state == CS_DOT && c->last.code != 0);
 		if (c->quits)
-			bufferevent_write(c->bev, QUIT_LINE, 6);
+			net_stream_write(c->stream, QUIT_LINE, 6);
 	}
 	client_enter(c, CS_END);
 	c->end = end;
@@ -176,16 +170,16 @@ is_ahead(const struct client *c, struct evbuffer *in)
 }
 
 static void
-on_read(struct bufferevent *bev, void *arg)
+on_read(void *arg)
 {
 	struct client *c = arg;
-	struct evbuffer *in = bufferevent_get_input(bev);
+	struct evbuffer *in = net_stream_input(c->stream);
 	enum reply_step step;
 	size_t len;
 	char *line;
 
-	/* After STARTTLS `bev` is gone, with what was said in clear. */
-	while (c->bev == bev && c->state != CS_END &&
+	/* After STARTTLS what was said in clear is gone. */
+	while (c->state != CS_END &&
 	       (line = evbuffer_readln(in, &len, EVBUFFER_EOL_CRLF)) != NULL) {
 		if (c->state == CS_READY || c->state == CS_GATE ||
 		    c->state == CS_BODY) {
@@ -208,28 +202,27 @@ on_read(struct bufferevent *bev, void *arg)
 				client_on_reply(c);
 		}
 	}
-	if (c->bev == bev && c->state != CS_END &&
-	    evbuffer_get_length(in) > LINE_MAX_BYTES)
+	if (c->state != CS_END && evbuffer_get_length(in) > LINE_MAX_BYTES)
 		client_broke(c, "the next hop sent too long a line");
 }
 
 static void
-on_event(struct bufferevent *bev, short what, void *arg)
+on_event(void *arg, enum net_stream_event what)
 {
 	struct client *c = arg;
 	char why[REPLY_TEXT_MAX] = "connection lost";
 
-	(void)bev;
-	if (what & BEV_EVENT_CONNECTED) {
+	if (what == NET_STREAM_CONNECTED) {
 		if (c->state == CS_CONNECT &&
 		    c->conf.policy == CLIENT_TLS_WRAP) {
 			client_upgrade(c);
 		} else if (c->state == CS_HANDSHAKE) {
 			c->is_tls = true;
 			(void)snprintf(c->tls_text, sizeof(c->tls_text),
-			    "%s %s%s", net_tls_version(c->bev),
-			    net_tls_cipher(c->bev),
-			    net_tls_is_verified(c->bev) ? " verified" : "");
+			    "%s %s%s", net_stream_version(c->stream),
+			    net_stream_cipher(c->stream),
+			    net_stream_is_verified(c->stream) ? " verified"
+							      : "");
 			if (c->conf.policy == CLIENT_TLS_WRAP)
 				client_enter(c, CS_GREETING);
 			else
@@ -239,35 +232,28 @@ on_event(struct bufferevent *bev, short what, void *arg)
 		}
 		return;
 	}
-	if (c->state == CS_HANDSHAKE)
-		net_tls_why(c->bev, why, sizeof(why));
-	else if (c->state == CS_CONNECT)
-		(void)snprintf(why, sizeof(why), "connect: %s",
-		    evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
+	if (c->state == CS_HANDSHAKE) {
+		net_stream_why(c->stream, why, sizeof(why));
+	} else if (c->state == CS_CONNECT) {
+		(void)snprintf(why, sizeof(why), "connect: ");
+		net_stream_why(c->stream, why + 9, sizeof(why) - 9);
+	}
 	client_broke(c, why);
 }
 
-/* Output has drained. */
 static void
-on_write(struct bufferevent *bev, void *arg)
+on_drained(void *arg)
 {
 	struct client *c = arg;
 
-	(void)bev;
 	if (c->state == CS_BODY)
 		client_want_body(c);
 }
 
-static void
-set_callbacks(struct client *c)
-{
-	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
-	bufferevent_setwatermark(c->bev, EV_READ, 0, 16384);
-	bufferevent_setwatermark(c->bev, EV_WRITE, 0, 0);
-	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
-}
+static const struct net_stream_fns on_stream = { on_read, on_drained,
+	on_event };
 
-/* Anything the peer said in clear after its 220 is dropped with `plain`. */
+/* Anything the peer said in clear after its 220 is dropped. */
 void
 client_upgrade(struct client *c)
 {
@@ -276,13 +262,8 @@ client_upgrade(struct client *c)
 				       : NET_TLS_VERIFY;
 
 	client_enter(c, CS_HANDSHAKE);
-	c->bev =
-	    net_tls_upgrade_client(c->conf.tls, c->bev, c->conf.host, check);
-	if (c->bev == NULL) {
+	if (!net_stream_ask_tls(c->stream, c->conf.tls, c->conf.host, check))
 		client_broke(c, "TLS could not be started");
-		return;
-	}
-	set_callbacks(c);
 }
 
 struct client *
@@ -297,14 +278,15 @@ client_start(struct loop *loop, const struct client_conf *conf,
 	c->arg = arg;
 	c->rows = xcalloc(conf->rcpt_count + 1, sizeof(*c->rows));
 	c->timer = loop_timer_new(loop, on_timeout, c);
-	c->bev = bufferevent_socket_new(loop_base(loop), -1,
-	    BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-	BUG_ON(c->bev == NULL);
-	set_callbacks(c);
 	client_enter(c, CS_CONNECT);
-	if (bufferevent_socket_connect(c->bev, (struct sockaddr *)&c->conf.addr,
-		(int)conf->addr_len) != 0)
-		client_broke(c, "connect failed");
+	c->stream = net_stream_connect(
+	    loop_base(loop), (struct sockaddr *)&c->conf.addr, conf->addr_len);
+	if (c->stream == NULL) {
+		client_broke(c, "connect: no socket");
+		return c;
+	}
+	net_stream_tell(c->stream, &on_stream, c);
+	net_stream_read(c->stream, true);
 	return c;
 }
 
@@ -347,15 +329,15 @@ ask_gate(void *arg)
 void
 client_want_body(struct client *c)
 {
-	struct evbuffer *out = bufferevent_get_output(c->bev);
+	size_t waits = net_stream_output_size(c->stream);
 
 	loop_timer_set(c->timer, patience(c, CS_BODY));
 	if (c->all_given) {
-		if (evbuffer_get_length(out) > 0)
+		if (waits > 0)
 			return;
 		client_enter(c, CS_GATE);
 		loop_defer(c->loop, ask_gate, c);
-	} else if (!c->asked && evbuffer_get_length(out) < BODY_HIGH) {
+	} else if (!c->asked && waits < BODY_HIGH) {
 		c->asked = true;
 		loop_defer(c->loop, ask_body, c);
 	}
@@ -366,7 +348,7 @@ client_body(struct client *c, const char *p, size_t n)
 {
 	if (c->state != CS_BODY)
 		return;
-	if (!stuff_add(&c->stuff, bufferevent_get_output(c->bev), p, n))
+	if (!stuff_add(&c->stuff, net_stream_output(c->stream), p, n))
 		client_finish(c, CLIENT_END_BAD_BYTES);
 }
 
@@ -402,7 +384,7 @@ client_dot(struct client *c, bool go)
 	}
 	reply_reset(&c->parser);
 	client_enter(c, CS_DOT);
-	bufferevent_write(c->bev, ".\r\n", 3);
+	net_stream_write(c->stream, ".\r\n", 3);
 }
 
 void
@@ -411,30 +393,40 @@ client_abort(struct client *c, const char *why)
 	client_broke(c, why);
 }
 
+/* A stream that outlives its session for a moment, so that QUIT can leave. */
+struct farewell {
+	struct net_stream *stream;
+	struct loop_timer *timer;
+};
+
 static void
-on_lingered(struct bufferevent *bev, void *arg)
+end_farewell(void *arg)
 {
-	(void)arg;
-	bufferevent_free(bev);
+	struct farewell *f = arg;
+
+	net_stream_free(f->stream);
+	loop_timer_free(f->timer);
+	free(f);
 }
 
 static void
-on_linger_event(struct bufferevent *bev, short what, void *arg)
+on_farewell_event(void *arg, enum net_stream_event what)
 {
 	(void)what;
-	(void)arg;
-	bufferevent_free(bev);
+	end_farewell(arg);
 }
 
-/* Let QUIT leave, for a moment, without the session. */
 static void
-linger(struct bufferevent *bev)
+linger(struct loop *loop, struct net_stream *stream)
 {
-	static const struct timeval patience = { LINGER_SECONDS, 0 };
+	static const struct net_stream_fns fns = { end_farewell, end_farewell,
+		on_farewell_event };
+	struct farewell *f = xcalloc(1, sizeof(*f));
 
-	bufferevent_setcb(bev, NULL, on_lingered, on_linger_event, NULL);
-	bufferevent_set_timeouts(bev, NULL, &patience);
-	bufferevent_enable(bev, EV_WRITE);
+	f->stream = stream;
+	f->timer = loop_timer_new(loop, end_farewell, f);
+	loop_timer_set(f->timer, LINGER_MS);
+	net_stream_tell(stream, &fns, f);
 }
 
 void
@@ -447,12 +439,12 @@ client_free(struct client *c)
 	loop_undefer(c->loop, ask_body, c);
 	loop_undefer(c->loop, ask_gate, c);
 	loop_timer_free(c->timer);
-	if (c->bev != NULL && c->quits &&
-	    evbuffer_get_length(bufferevent_get_output(c->bev)) > 0) {
-		linger(c->bev);
-	} else if (c->bev != NULL) {
-		net_tls_bye(c->bev);
-		bufferevent_free(c->bev);
+	if (c->stream != NULL && c->quits &&
+	    net_stream_output_size(c->stream) > 0) {
+		linger(c->loop, c->stream);
+	} else if (c->stream != NULL) {
+		net_stream_bye(c->stream);
+		net_stream_free(c->stream);
 	}
 	free(c->rows);
 	free(c);

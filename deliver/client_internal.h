@@ -7,8 +7,8 @@
 #include "deliver/reply.h"
 #include "deliver/stuff.h"
 
-struct bufferevent;
 struct loop_timer;
+struct net_stream;
 
 enum client_state {
 	CS_CONNECT,
@@ -44,7 +44,7 @@ struct client {
 	void *arg;
 	enum client_state state;
 	enum client_end end;
-	struct bufferevent *bev;
+	struct net_stream *stream;
 	struct loop_timer *timer;
 	struct reply_parser parser;
 	struct reply ehlo, last;

@@ -2,9 +2,7 @@
 /*
  * conn.c - the life of a connection: phases, deadlines, back-pressure, end.
  *
- * Reading is switched off above HTTP_INPUT_MAX rather than by a watermark:
- * a TLS bufferevent stopped by a watermark in the middle of a record is not
- * woken again for the rest of it.
+ * Reading is switched off above HTTP_INPUT_MAX.
  */
 #include "http/conn.h"
 
@@ -12,26 +10,26 @@
 #include <string.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/xalloc.h"
-#include "net/tls.h"
+#include "net/stream.h"
 
 #define LINGER_MS 5000
 #define BYTES_PER_MS 16 /* slowest peer that is waited for: 16 KiB/s */
 
-static void on_read(struct bufferevent *bev, void *arg);
-static void on_write(struct bufferevent *bev, void *arg);
-static void on_event(struct bufferevent *bev, short what, void *arg);
+static void on_read(void *arg);
+static void on_drained(void *arg);
+static void on_event(void *arg, enum net_stream_event what);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 static void on_wake(evutil_socket_t fd, short what, void *arg);
 static void on_hangup(evutil_socket_t fd, short what, void *arg);
 static void on_body(void *arg, const char *p, size_t n);
+
+static const struct net_stream_fns on_io = { on_read, on_drained, on_event };
 
 /* The metric is of the agents' side; operators' pages are not counted. */
 static void
@@ -45,30 +43,29 @@ count_session(const struct http_conn *c, int64_t n)
 }
 
 void
-http_conn_start(struct http_server *server, struct bufferevent *bev,
+http_conn_start(struct http_server *server, struct net_stream *io,
     const struct net_peer *peer, int place)
 {
 	struct http_conn *c = xcalloc(1, sizeof(*c));
 
 	c->server = server;
-	c->bev = bev;
+	c->io = io;
 	c->peer = *peer;
 	c->place = place;
 	c->tls = server->conf.tls != NULL;
 	c->timer = event_new(server->base, -1, 0, on_timer, c);
 	c->wake = event_new(server->base, -1, 0, on_wake, c);
-	c->hangup = event_new(
-	    server->base, bufferevent_getfd(bev), EV_CLOSED, on_hangup, c);
+	c->hangup =
+	    event_new(server->base, net_stream_fd(io), EV_CLOSED, on_hangup, c);
 	BUG_ON(c->timer == NULL || c->wake == NULL || c->hangup == NULL);
 	event_add(c->hangup, NULL); /* needs epoll; without, deadlines do */
 	http_parser_init(&c->parser, on_body, c);
 	TAILQ_INSERT_TAIL(&server->conns, c, link);
 	server->conns_n++;
 	count_session(c, 1);
-	bufferevent_setcb(bev, on_read, on_write, on_event, c);
-	bufferevent_set_max_single_read(bev, HTTP_SLICE);
+	net_stream_tell(io, &on_io, c);
 	http_conn_set_phase(c, HTTP_PHASE_IDLE, server->conf.head_ms);
-	bufferevent_enable(bev, EV_READ | EV_WRITE);
+	net_stream_read(io, true);
 }
 
 void
@@ -97,26 +94,20 @@ http_conn_set_phase(struct http_conn *c, enum http_phase phase, unsigned ms)
 	http_conn_set_timer(c, ms);
 }
 
-static struct evbuffer *
-output(const struct http_conn *c)
-{
-	return bufferevent_get_output(c->bev);
-}
-
 /* Stop or go on reading, by what lies there unread. */
 static void
 govern_reading(struct http_conn *c)
 {
-	size_t n = evbuffer_get_length(bufferevent_get_input(c->bev));
+	size_t n = evbuffer_get_length(net_stream_input(c->io));
 	bool wanted = c->phase != HTTP_PHASE_LAST && n < HTTP_INPUT_MAX;
-	bool enabled = bufferevent_get_enabled(c->bev) & EV_READ;
+	bool enabled = net_stream_reads(c->io);
 
 	if (!wanted && c->hung_up && c->phase != HTTP_PHASE_LAST)
 		http_conn_close(c, "eof");
 	else if (wanted && !enabled)
-		bufferevent_enable(c->bev, EV_READ);
+		net_stream_read(c->io, true);
 	else if (!wanted && enabled)
-		bufferevent_disable(c->bev, EV_READ);
+		net_stream_read(c->io, false);
 }
 
 /* After a reply: wait for the next request, which may be here already. */
@@ -138,7 +129,7 @@ http_conn_replied(struct http_conn *c, bool keep)
 	c->paused = c->end_owed = false;
 	http_conn_set_phase(c, keep ? HTTP_PHASE_REPLY : HTTP_PHASE_LAST,
 	    c->server->conf.write_ms);
-	c->bytes = evbuffer_get_length(output(c));
+	c->bytes = net_stream_output_size(c->io);
 	http_conn_wake(c);
 }
 
@@ -150,8 +141,7 @@ http_conn_replied(struct http_conn *c, bool keep)
 static void
 linger(struct http_conn *c)
 {
-	net_tls_bye(c->bev);
-	shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+	net_stream_bye(c->io);
 	http_conn_set_phase(c, HTTP_PHASE_LINGER, LINGER_MS);
 }
 
@@ -159,7 +149,7 @@ linger(struct http_conn *c)
 static bool
 feed(struct http_conn *c)
 {
-	struct evbuffer *in = bufferevent_get_input(c->bev);
+	struct evbuffer *in = net_stream_input(c->io);
 	struct evbuffer_iovec v = { 0 };
 	enum http_parse_step step;
 	size_t used, n;
@@ -207,17 +197,17 @@ step_once(struct http_conn *c)
 		http_dispatch_todo(c);
 		return true;
 	case HTTP_PHASE_REPLY:
-		if (c->stream != NULL || evbuffer_get_length(output(c)) > 0)
+		if (c->stream != NULL || net_stream_output_size(c->io) > 0)
 			return false;
 		next_request(c);
 		return true;
 	case HTTP_PHASE_LAST:
-		if (c->stream != NULL || evbuffer_get_length(output(c)) > 0)
+		if (c->stream != NULL || net_stream_output_size(c->io) > 0)
 			return false;
 		linger(c);
 		return true;
 	case HTTP_PHASE_LINGER:
-		evbuffer_drain(bufferevent_get_input(c->bev), SIZE_MAX);
+		evbuffer_drain(net_stream_input(c->io), SIZE_MAX);
 		return false;
 	case HTTP_PHASE_CLOSED:
 		return false;
@@ -253,19 +243,17 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_read(struct bufferevent *bev, void *arg)
+on_read(void *arg)
 {
-	(void)bev;
 	run(arg);
 }
 
 static void
-on_write(struct bufferevent *bev, void *arg)
+on_drained(void *arg)
 {
 	struct http_conn *c = arg;
 	struct http_stream *stream = c->stream;
 
-	(void)bev;
 	if (stream != NULL) {
 		http_conn_set_timer(c, 0); /* the application's turn again */
 		if (stream->full) {
@@ -278,11 +266,10 @@ on_write(struct bufferevent *bev, void *arg)
 }
 
 static void
-on_event(struct bufferevent *bev, short what, void *arg)
+on_event(void *arg, enum net_stream_event what)
 {
-	(void)bev;
-	if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR))
-		http_conn_close(arg, what & BEV_EVENT_EOF ? "eof" : "error");
+	if (what != NET_STREAM_CONNECTED)
+		http_conn_close(arg, what == NET_STREAM_EOF ? "eof" : "error");
 }
 
 /*
@@ -347,7 +334,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	case HTTP_PHASE_REPLY:
 	case HTTP_PHASE_LAST:
 		if (!is_in_time(c, conf->write_ms,
-			c->bytes - evbuffer_get_length(output(c))))
+			c->bytes - net_stream_output_size(c->io)))
 			http_conn_close(c, "slow reader");
 		break;
 	case HTTP_PHASE_IDLE:
@@ -368,8 +355,8 @@ http_conn_close(struct http_conn *c, const char *why)
 	if (c->phase == HTTP_PHASE_CLOSED)
 		return;
 	http_conn_set_phase(c, HTTP_PHASE_CLOSED, 0);
-	bufferevent_setcb(c->bev, NULL, NULL, NULL, NULL);
-	bufferevent_disable(c->bev, EV_READ | EV_WRITE);
+	net_stream_tell(c->io, NULL, NULL);
+	net_stream_read(c->io, false);
 	c->req = NULL;
 	c->stream = NULL;
 	if (req != NULL) {
@@ -393,7 +380,7 @@ http_conn_free(struct http_conn *c)
 	event_free(c->timer);
 	event_free(c->wake);
 	event_free(c->hangup);
-	bufferevent_free(c->bev);
+	net_stream_free(c->io);
 	http_parser_free(&c->parser);
 	free(c);
 }

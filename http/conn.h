@@ -58,7 +58,7 @@ struct http_stream {
 struct http_conn {
 	TAILQ_ENTRY(http_conn) link;
 	struct http_server *server;
-	struct bufferevent *bev;
+	struct net_stream *io;
 	struct event *timer, *wake, *hangup;
 	struct http_parser parser;
 	struct http_request *req;
@@ -128,7 +128,7 @@ struct http_server {
 };
 
 /* conn.c */
-void http_conn_start(struct http_server *server, struct bufferevent *bev,
+void http_conn_start(struct http_server *server, struct net_stream *io,
     const struct net_peer *peer, int place);
 /* Run what can be run, later, from the loop. */
 void http_conn_wake(struct http_conn *c);

@@ -6,10 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include <event2/bufferevent.h>
-
 #include "base/clock.h"
 #include "http/conn.h"
+#include "net/stream.h"
 #include "http/error.h"
 
 /* The application's turn, with its deadline. */
@@ -147,7 +146,7 @@ start_body(struct http_conn *c)
 	}
 	http_conn_set_phase(c, HTTP_PHASE_BODY, c->server->conf.body_ms);
 	if (req->head.expect)
-		bufferevent_write(c->bev, go_on, sizeof(go_on) - 1);
+		net_stream_write(c->io, go_on, sizeof(go_on) - 1);
 }
 
 static void

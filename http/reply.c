@@ -9,12 +9,12 @@
 #include <time.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/xalloc.h"
 #include "http/conn.h"
+#include "net/stream.h"
 
 static bool
 is_clean(const char *s)
@@ -79,7 +79,7 @@ static void
 add_head(struct http_request *req, const char *type, long long length,
     bool keep, bool chunked)
 {
-	struct evbuffer *out = bufferevent_get_output(req->conn->bev);
+	struct evbuffer *out = net_stream_output(req->conn->io);
 	const char *const *line = req->conn->server->conf.headers;
 
 	add_status_line(out, req->status);
@@ -150,7 +150,7 @@ reply_whole(
     struct http_request *req, int status, const char *type, struct buf *body)
 {
 	struct http_conn *c = req->conn;
-	struct evbuffer *out = bufferevent_get_output(c->bev);
+	struct evbuffer *out = net_stream_output(c->io);
 	bool keep = may_keep(req);
 
 	req->size = body->n;
@@ -228,7 +228,7 @@ http_reply_static(struct http_request *req, int status, const char *type,
 	add_head(req, type, (long long)n, keep, false);
 	if (n > 0 && !is_head_request(req) && !has_no_body(status))
 		evbuffer_add_reference(
-		    bufferevent_get_output(c->bev), p, n, NULL, NULL);
+		    net_stream_output(c->io), p, n, NULL, NULL);
 	log_reply(req);
 	http_conn_replied(c, keep);
 	http_request_free(req);
@@ -273,7 +273,7 @@ bool
 http_stream_write(struct http_stream *stream, const void *p, size_t n)
 {
 	struct http_conn *c = stream->conn;
-	struct evbuffer *out = bufferevent_get_output(c->bev);
+	struct evbuffer *out = net_stream_output(c->io);
 
 	if (n == 0)
 		return !stream->full;
@@ -302,7 +302,7 @@ http_stream_end(struct http_stream *stream, bool ok)
 	if (stream->left > 0 && !stream->silent)
 		ok = false;
 	if (ok && stream->chunked && !stream->silent)
-		evbuffer_add(bufferevent_get_output(c->bev), "0\r\n\r\n", 5);
+		evbuffer_add(net_stream_output(c->io), "0\r\n\r\n", 5);
 	free(stream);
 	c->stream = NULL;
 	if (!ok) {
@@ -310,6 +310,6 @@ http_stream_end(struct http_stream *stream, bool ok)
 		return;
 	}
 	http_conn_set_phase(c, c->phase, c->server->conf.write_ms);
-	c->bytes = evbuffer_get_length(bufferevent_get_output(c->bev));
+	c->bytes = evbuffer_get_length(net_stream_output(c->io));
 	http_conn_wake(c);
 }

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 
 #include "base/xalloc.h"
@@ -12,7 +11,7 @@
 #include "net/ledger.h"
 #include "net/listen.h"
 #include "net/peer.h"
-#include "net/tls.h"
+#include "net/stream.h"
 
 static void on_drained(evutil_socket_t fd, short what, void *arg);
 static void on_accept(
@@ -61,7 +60,7 @@ http_server_accept(
     struct http_server *server, evutil_socket_t fd, const struct net_peer *peer)
 {
 	const struct http_conf *conf = &server->conf;
-	struct bufferevent *bev;
+	struct net_stream *io;
 	int place = -1;
 
 	if (server->draining || server->conns_n >= conf->connections_max ||
@@ -71,17 +70,12 @@ http_server_accept(
 		evutil_closesocket(fd);
 		return;
 	}
-	if (conf->tls != NULL)
-		bev = net_tls_accept(conf->tls, server->base, fd);
-	else
-		bev = bufferevent_socket_new(
-		    server->base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (bev != NULL) {
-		http_conn_start(server, bev, peer, place);
+	io = net_stream_new(server->base, fd);
+	if (conf->tls == NULL || net_stream_serve_tls(io, conf->tls)) {
+		http_conn_start(server, io, peer, place);
 		return;
 	}
-	if (conf->tls == NULL)
-		evutil_closesocket(fd);
+	net_stream_free(io);
 	if (conf->ledger != NULL)
 		net_ledger_leave(conf->ledger, conf->worker, place);
 }

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tls.c - OpenSSL under bufferevents.
- *
- * Socket bufferevents, not filters: they read every pending byte of a record
- * before they call back, so a reader that stops with bufferevent_disable()
- * leaves nothing behind inside SSL. At STARTTLS the old bufferevent gives up
- * its socket and is freed; nothing it had read can cross over.
+ * tls.c - certificates, authorities, ticket keys and what is allowed.
  */
 #include "net/tls.h"
 
@@ -13,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
-#include <event2/event.h>
+#include <event2/util.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -34,12 +26,6 @@ struct net_tls {
 static SSL_CTX *context_new(const SSL_METHOD *method, struct err *err);
 static SSL_CTX *server_context(const struct net_tls *tls, const char *cert_file,
     const char *key_file, struct err *err);
-static struct bufferevent *wrap(struct event_base *base, evutil_socket_t fd,
-    SSL *ssl, enum bufferevent_ssl_state state);
-static SSL *client_ssl(
-    struct net_tls *tls, const char *host, enum net_tls_check check);
-static evutil_socket_t take_socket(
-    struct bufferevent *plain, struct event_base **base);
 static void openssl_err(struct err *err, const char *what);
 
 void
@@ -132,92 +118,13 @@ net_tls_free(struct net_tls *tls)
 	free(tls);
 }
 
-struct bufferevent *
-net_tls_accept(struct net_tls *tls, struct event_base *base, evutil_socket_t fd)
+SSL *
+net_tls_ssl_server(struct net_tls *tls)
 {
-	return wrap(base, fd, SSL_new(tls->ctx), BUFFEREVENT_SSL_ACCEPTING);
-}
+	SSL *ssl = SSL_new(tls->ctx);
 
-struct bufferevent *
-net_tls_upgrade(struct net_tls *tls, struct bufferevent *plain)
-{
-	struct event_base *base;
-	evutil_socket_t fd = take_socket(plain, &base);
-
-	return net_tls_accept(tls, base, fd);
-}
-
-struct bufferevent *
-net_tls_connect(struct net_tls *tls, struct event_base *base,
-    evutil_socket_t fd, const char *host, enum net_tls_check check)
-{
-	return wrap(
-	    base, fd, client_ssl(tls, host, check), BUFFEREVENT_SSL_CONNECTING);
-}
-
-struct bufferevent *
-net_tls_upgrade_client(struct net_tls *tls, struct bufferevent *plain,
-    const char *host, enum net_tls_check check)
-{
-	struct event_base *base;
-	evutil_socket_t fd = take_socket(plain, &base);
-
-	return net_tls_connect(tls, base, fd, host, check);
-}
-
-const char *
-net_tls_version(struct bufferevent *bev)
-{
-	SSL *ssl = bufferevent_openssl_get_ssl(bev);
-
-	return ssl == NULL ? "" : SSL_get_version(ssl);
-}
-
-const char *
-net_tls_cipher(struct bufferevent *bev)
-{
-	SSL *ssl = bufferevent_openssl_get_ssl(bev);
-	const char *name = ssl == NULL ? NULL : SSL_get_cipher_name(ssl);
-
-	return name == NULL ? "" : name;
-}
-
-bool
-net_tls_is_verified(struct bufferevent *bev)
-{
-	SSL *ssl = bufferevent_openssl_get_ssl(bev);
-
-	return ssl != NULL && SSL_get_verify_mode(ssl) == SSL_VERIFY_PEER &&
-	       SSL_get_verify_result(ssl) == X509_V_OK &&
-	       SSL_get0_peer_certificate(ssl) != NULL;
-}
-
-void
-net_tls_why(struct bufferevent *bev, char *text, size_t size)
-{
-	SSL *ssl = bufferevent_openssl_get_ssl(bev);
-	unsigned long code = bufferevent_get_openssl_error(bev);
-	long verify = ssl == NULL ? X509_V_OK : SSL_get_verify_result(ssl);
-	const char *why = NULL;
-
-	if (ssl != NULL && SSL_get_verify_mode(ssl) == SSL_VERIFY_PEER &&
-	    verify != X509_V_OK)
-		why = X509_verify_cert_error_string(verify);
-	else if (code != 0)
-		why = ERR_reason_error_string(code);
-	evutil_snprintf(text, size, "%s",
-	    why != NULL ? why : "connection closed during the handshake");
-}
-
-void
-net_tls_bye(struct bufferevent *bev)
-{
-	SSL *ssl = bufferevent_openssl_get_ssl(bev);
-
-	if (ssl != NULL && SSL_is_init_finished(ssl) &&
-	    evbuffer_get_length(bufferevent_get_output(bev)) == 0)
-		(void)SSL_shutdown(ssl);
 	ERR_clear_error();
+	return ssl;
 }
 
 static SSL_CTX *
@@ -251,6 +158,7 @@ server_context(const struct net_tls *tls, const char *cert_file,
 		return NULL;
 	memcpy(keys, tls->keys.b, sizeof keys);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_num_tickets(ctx, 1);
 	SSL_CTX_set_session_id_context(ctx,
 	    (const unsigned char *)tls->listener,
 	    (unsigned int)strlen(tls->listener));
@@ -272,27 +180,9 @@ out:
 	return ctx;
 }
 
-/* Both `fd` and `ssl` are taken over, also on failure. */
-static struct bufferevent *
-wrap(struct event_base *base, evutil_socket_t fd, SSL *ssl,
-    enum bufferevent_ssl_state state)
-{
-	struct bufferevent *bev = NULL;
-
-	if (ssl != NULL)
-		bev = bufferevent_openssl_socket_new(
-		    base, fd, ssl, state, BEV_OPT_CLOSE_ON_FREE);
-	if (bev == NULL) {
-		SSL_free(ssl);
-		evutil_closesocket(fd);
-		return NULL;
-	}
-	bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
-	return bev;
-}
-
-static SSL *
-client_ssl(struct net_tls *tls, const char *host, enum net_tls_check check)
+SSL *
+net_tls_ssl_client(
+    struct net_tls *tls, const char *host, enum net_tls_check check)
 {
 	SSL *ssl = SSL_new(tls->ctx);
 	unsigned char ip[16];
@@ -325,19 +215,6 @@ client_ssl(struct net_tls *tls, const char *host, enum net_tls_check check)
 		return NULL;
 	}
 	return ssl;
-}
-
-static evutil_socket_t
-take_socket(struct bufferevent *plain, struct event_base **base)
-{
-	evutil_socket_t fd = bufferevent_getfd(plain);
-
-	*base = bufferevent_get_base(plain);
-	bufferevent_disable(plain, EV_READ | EV_WRITE);
-	bufferevent_setcb(plain, NULL, NULL, NULL, NULL);
-	bufferevent_setfd(plain, -1);
-	bufferevent_free(plain);
-	return fd;
 }
 
 static void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tls.h - TLS contexts and TLS connections on libevent.
+ * tls.h - TLS contexts. Connections are streams (net/stream.h).
  *
  * TLS 1.2 or newer, no renegotiation, no compression, no client certificates.
  * A server context can take a new certificate while it serves; connections
@@ -10,14 +10,10 @@
 #define NET_TLS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
-#include <event2/util.h>
-
-struct bufferevent;
 struct err;
-struct event_base;
 struct net_tls;
+struct ssl_st;
 
 /* Session ticket keys: made once by a supervisor, equal in all its workers. */
 struct net_tls_keys {
@@ -53,44 +49,11 @@ bool net_tls_client_reload(
 void net_tls_free(struct net_tls *tls);
 
 /*
- * Serve TLS on a connected socket. Takes over `fd` also on failure (NULL).
- * BEV_EVENT_CONNECTED tells the end of the handshake; its deadline is the
- * caller's business.
+ * For net/stream.c alone: a new connection's state, to be freed by the caller.
+ * NULL without memory. `host` and `check` as net_stream_ask_tls() says.
  */
-struct bufferevent *net_tls_accept(
-    struct net_tls *tls, struct event_base *base, evutil_socket_t fd);
-
-/*
- * The server's side of STARTTLS. Call when the reply has left (output empty);
- * takes over `plain` also on failure. Bytes still in its input buffer are
- * dropped with it and are never seen by the TLS side.
- */
-struct bufferevent *net_tls_upgrade(
-    struct net_tls *tls, struct bufferevent *plain);
-
-/*
- * Speak TLS as the client on a connected socket. `host` is the SNI name and,
- * under NET_TLS_VERIFY, the name (or IP address) the certificate must carry.
- */
-struct bufferevent *net_tls_connect(struct net_tls *tls,
-    struct event_base *base, evutil_socket_t fd, const char *host,
-    enum net_tls_check check);
-
-/* The client's side of STARTTLS; as net_tls_upgrade(). */
-struct bufferevent *net_tls_upgrade_client(struct net_tls *tls,
-    struct bufferevent *plain, const char *host, enum net_tls_check check);
-
-/* "TLSv1.3", "TLS_AES_256_GCM_SHA384"; "" for a connection without TLS. */
-const char *net_tls_version(struct bufferevent *bev);
-const char *net_tls_cipher(struct bufferevent *bev);
-
-/* Was the peer's certificate verified against name and authorities? */
-bool net_tls_is_verified(struct bufferevent *bev);
-
-/* Why did it fail, in words: fills `text`, never longer than `size`. */
-void net_tls_why(struct bufferevent *bev, char *text, size_t size);
-
-/* Send close-notify if that can be done at once; then free `bev` as usual. */
-void net_tls_bye(struct bufferevent *bev);
+struct ssl_st *net_tls_ssl_server(struct net_tls *tls);
+struct ssl_st *net_tls_ssl_client(
+    struct net_tls *tls, const char *host, enum net_tls_check check);
 
 #endif

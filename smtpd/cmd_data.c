@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
 #include "base/xalloc.h"
+#include "net/stream.h"
 #include "policy/vocabulary.h"
 #include "smtpd/reply.h"
 #include "store/credential.h"
@@ -78,7 +78,7 @@ tx_free(struct smtpd_tx *tx)
 static bool
 spoke_before_354(struct smtpd_session *s)
 {
-	if (evbuffer_get_length(bufferevent_get_input(s->bev)) == 0)
+	if (evbuffer_get_length(net_stream_input(s->stream)) == 0)
 		return false;
 	reply_expel(
 	    s, E_PROTOCOL_VIOLATION, NULL, "Data came before the 354 reply");
@@ -121,7 +121,7 @@ begin_submit(struct smtpd_session *s)
 static bool
 feed_some(struct smtpd_session *s)
 {
-	struct evbuffer *in = bufferevent_get_input(s->bev);
+	struct evbuffer *in = net_stream_input(s->stream);
 	unsigned char out[STEP + SMTP_DATA_EXTRA];
 	struct evbuffer_iovec piece;
 	size_t n, eaten, out_n;

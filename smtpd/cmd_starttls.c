@@ -9,8 +9,8 @@
 #include "smtpd/internal.h"
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 
+#include "net/stream.h"
 #include "smtpd/reply.h"
 
 void
@@ -21,7 +21,7 @@ cmd_starttls(struct smtpd_session *s, const struct smtp_command *cmd)
 		reply_refuse(s, E_BAD_SEQUENCE, "TLS is in use already");
 		return;
 	}
-	if (evbuffer_get_length(bufferevent_get_input(s->bev)) > 0) {
+	if (evbuffer_get_length(net_stream_input(s->stream)) > 0) {
 		reply_expel(s, E_PROTOCOL_VIOLATION, NULL,
 		    "Bytes came behind STARTTLS");
 		return;

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 
+#include "net/stream.h"
 #include "smtpd/reply.h"
 
 #define IDLE_COMMANDS_MAX 200 /* without a message between them */
@@ -59,12 +59,11 @@ static bool worn_out(struct smtpd_session *s);
 void
 dispatch_input(struct smtpd_session *s)
 {
-	struct evbuffer *out = bufferevent_get_output(s->bev);
 	char *line;
 	size_t n;
 
 	while (s->waiting == NULL && (s->state & ST_COMMANDS) != 0) {
-		if (evbuffer_get_length(out) > SESSION_OUTPUT_MAX) {
+		if (net_stream_output_size(s->stream) > SESSION_OUTPUT_MAX) {
 			s->choked = true;
 			session_pause_reading(s);
 			return;
@@ -107,7 +106,7 @@ dispatch_early(struct smtpd_session *s, const char *p, size_t n)
 static bool
 line_take(struct smtpd_session *s, char **line, size_t *n)
 {
-	struct evbuffer *in = bufferevent_get_input(s->bev);
+	struct evbuffer *in = net_stream_input(s->stream);
 	struct evbuffer_ptr lf = evbuffer_search(in, "\n", 1, NULL);
 	size_t have = evbuffer_get_length(in);
 	size_t len = lf.pos < 0 ? have : (size_t)lf.pos + 1;

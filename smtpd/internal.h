@@ -20,8 +20,8 @@
 #include "smtpd/parse.h"
 #include "smtpd/smtpd.h"
 
-struct bufferevent;
 struct loop_timer;
+struct net_stream;
 struct store_cred;
 struct submit;
 
@@ -79,7 +79,7 @@ struct smtpd {
 struct smtpd_session {
 	TAILQ_ENTRY(smtpd_session) entry;
 	struct smtpd *smtpd;
-	struct bufferevent *bev;
+	struct net_stream *stream;
 	struct net_tls *tls;
 	struct net_peer peer;
 	char id[20]; /* in every log line */
@@ -88,7 +88,6 @@ struct smtpd_session {
 	bool secure; /* TLS is up */
 	bool esmtp; /* EHLO, not HELO */
 	bool upgrading; /* STARTTLS said 220 */
-	bool reading; /* EV_READ is on */
 	bool eof; /* the client has shut its side */
 	bool choked; /* replies wait to be read before more commands run */
 	size_t lingered; /* bytes thrown away while leaving */
@@ -99,6 +98,8 @@ struct smtpd_session {
 	void (*op_cancel)(void *op);
 
 	struct loop_timer *clock; /* of the client, or of leaving */
+	uint64_t deadline_ms; /* what the clock waits for; 0 = nothing */
+	uint64_t alarm_ms; /* when it rings, never later; 0 = it is off */
 	struct loop_timer *pause; /* before a refused sign-in is answered */
 
 	enum smtpd_auth_step auth_step;

@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-
 #include "base/log.h"
+#include "net/stream.h"
 #include "smtpd/internal.h"
 
 #define LINE_MAX_OCTETS 512 /* RFC 5321 4.5.3.1.5, with CRLF */
@@ -87,8 +85,8 @@ send_line(struct smtpd_session *s, char *line, size_t n)
 		n = LINE_MAX_OCTETS - 3; /* it was cut */
 	line[n++] = '\r';
 	line[n++] = '\n';
-	if (s->bev != NULL && (s->state & ST_CLOSED) == 0)
-		evbuffer_add(bufferevent_get_output(s->bev), line, n);
+	if (s->stream != NULL && (s->state & ST_CLOSED) == 0)
+		net_stream_write(s->stream, line, n);
 }
 
 static void

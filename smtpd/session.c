@@ -8,7 +8,8 @@
  * Reading stays on while an operation runs, so that a hang-up is seen at
  * once, and is turned off only above INPUT_MAX waiting bytes. One clock runs
  * only while it is the client's turn, against an absolute deadline that no
- * trickle of bytes moves.
+ * trickle of bytes moves. A deadline that moves away leaves the timer as it
+ * is: it looks again when it rings.
  */
 #include "smtpd/internal.h"
 
@@ -18,9 +19,6 @@
 #include <sys/socket.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
-#include <event2/event.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -29,7 +27,7 @@
 #include "base/uuid.h"
 #include "base/xalloc.h"
 #include "net/ledger.h"
-#include "net/tls.h"
+#include "net/stream.h"
 #include "smtpd/reply.h"
 
 #define INPUT_MAX (64 * 1024)
@@ -39,18 +37,20 @@
 
 static void begin(struct smtpd_session *s, evutil_socket_t fd, bool implicit);
 static bool spoke_early(struct smtpd_session *s, evutil_socket_t fd);
-static void use_bufferevent(struct smtpd_session *s, struct bufferevent *bev);
 static void greet(struct smtpd_session *s);
 static void start_clock(struct smtpd_session *s, uint64_t ms);
-static void on_read(struct bufferevent *bev, void *arg);
+static void on_read(void *arg);
 static void input_ready(struct smtpd_session *s);
-static void on_write(struct bufferevent *bev, void *arg);
-static void on_event(struct bufferevent *bev, short what, void *arg);
+static void on_drained(void *arg);
+static void on_event(void *arg, enum net_stream_event what);
 static void on_handshake(struct smtpd_session *s);
 static void on_clock(void *arg);
 static void swap_to_tls(struct smtpd_session *s);
 static void finish_leaving(struct smtpd_session *s);
 static void reap(void *arg);
+
+static const struct net_stream_fns on_stream = { on_read, on_drained,
+	on_event };
 
 void
 smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
@@ -98,10 +98,8 @@ session_close(struct smtpd_session *s, const char *why)
 	loop_timer_stop(s->pause);
 	tx_free(s->tx);
 	s->tx = NULL;
-	if (s->bev != NULL) {
-		bufferevent_disable(s->bev, EV_READ | EV_WRITE);
-		bufferevent_setcb(s->bev, NULL, NULL, NULL, NULL);
-	}
+	net_stream_read(s->stream, false);
+	net_stream_tell(s->stream, NULL, NULL);
 	log_info("smtpd.close", KV("session", s->id), KV("why", why));
 	loop_defer(s->smtpd->loop, reap, s);
 }
@@ -118,10 +116,9 @@ session_leave(struct smtpd_session *s, const char *why)
 	log_debug("smtpd.close", KV("session", s->id), KV("why", why));
 	tx_free(s->tx);
 	s->tx = NULL;
-	bufferevent_enable(
-	    s->bev, (short)(s->eof ? EV_WRITE : EV_READ | EV_WRITE));
+	net_stream_read(s->stream, true);
 	start_clock(s, LINGER_MS);
-	if (evbuffer_get_length(bufferevent_get_output(s->bev)) == 0)
+	if (net_stream_output_size(s->stream) == 0)
 		finish_leaving(s);
 }
 
@@ -133,7 +130,7 @@ session_wait(struct smtpd_session *s, const char *what, void *op,
 	s->waiting = what;
 	s->op = op;
 	s->op_cancel = cancel;
-	loop_timer_stop(s->clock);
+	s->deadline_ms = 0;
 }
 
 void
@@ -149,10 +146,7 @@ session_resume(struct smtpd_session *s)
 	if ((s->state & (ST_CLOSED | ST_LEAVING | ST_CONNECTED)) != 0)
 		return;
 	s->choked = false;
-	if (!s->reading && !s->eof) {
-		s->reading = true;
-		bufferevent_enable(s->bev, EV_READ);
-	}
+	net_stream_read(s->stream, true);
 	session_turn(s);
 	input_ready(s);
 }
@@ -172,8 +166,7 @@ session_turn(struct smtpd_session *s)
 void
 session_pause_reading(struct smtpd_session *s)
 {
-	s->reading = false;
-	bufferevent_disable(s->bev, EV_READ);
+	net_stream_read(s->stream, false);
 }
 
 void
@@ -223,23 +216,18 @@ static void
 begin(struct smtpd_session *s, evutil_socket_t fd, bool implicit)
 {
 	struct uuid id = uuid_v7_new();
-	struct bufferevent *bev;
-
 	hex_encode(s->id, id.b + 8, 8);
 	s->clock = loop_timer_new(s->smtpd->loop, on_clock, s);
 	s->pause = loop_timer_new(s->smtpd->loop, auth_after_pause, s);
 	log_info(
 	    "smtpd.accept", KV("session", s->id), KV("peer", s->peer.text));
-	if (implicit)
-		bev = net_tls_accept(s->tls, loop_base(s->smtpd->loop), fd);
-	else
-		bev = bufferevent_socket_new(
-		    loop_base(s->smtpd->loop), fd, BEV_OPT_CLOSE_ON_FREE);
-	if (bev == NULL) {
-		session_close(s, "no memory for the connection");
+	s->stream = net_stream_new(loop_base(s->smtpd->loop), fd);
+	net_stream_tell(s->stream, &on_stream, s);
+	if (implicit && !net_stream_serve_tls(s->stream, s->tls)) {
+		session_close(s, "no memory for TLS");
 		return;
 	}
-	use_bufferevent(s, bev);
+	net_stream_read(s->stream, true);
 	start_clock(s, HANDSHAKE_MS);
 	if (!implicit && !spoke_early(s, fd))
 		greet(s);
@@ -259,15 +247,6 @@ spoke_early(struct smtpd_session *s, evutil_socket_t fd)
 }
 
 static void
-use_bufferevent(struct smtpd_session *s, struct bufferevent *bev)
-{
-	s->bev = bev;
-	s->reading = true;
-	bufferevent_setcb(bev, on_read, on_write, on_event, s);
-	bufferevent_enable(bev, EV_READ | EV_WRITE);
-}
-
-static void
 greet(struct smtpd_session *s)
 {
 	session_set_state(s, ST_GREETED);
@@ -279,14 +258,18 @@ greet(struct smtpd_session *s)
 static void
 start_clock(struct smtpd_session *s, uint64_t ms)
 {
+	s->deadline_ms = clock_mono_ms() + ms;
+	if (s->alarm_ms != 0 && s->alarm_ms <= s->deadline_ms)
+		return; /* on_clock() sets it for the rest */
+	s->alarm_ms = s->deadline_ms;
 	loop_timer_set(s->clock, ms);
 }
 
 static void
-on_read(struct bufferevent *bev, void *arg)
+on_read(void *arg)
 {
 	struct smtpd_session *s = arg;
-	struct evbuffer *in = bufferevent_get_input(bev);
+	struct evbuffer *in = net_stream_input(s->stream);
 
 	if ((s->state & ST_LEAVING) != 0) {
 		s->lingered += evbuffer_get_length(in);
@@ -313,12 +296,10 @@ input_ready(struct smtpd_session *s)
 }
 
 static void
-on_write(struct bufferevent *bev, void *arg)
+on_drained(void *arg)
 {
 	struct smtpd_session *s = arg;
 
-	if (evbuffer_get_length(bufferevent_get_output(bev)) > 0)
-		return;
 	if (s->upgrading)
 		swap_to_tls(s);
 	else if ((s->state & ST_LEAVING) != 0)
@@ -328,25 +309,24 @@ on_write(struct bufferevent *bev, void *arg)
 }
 
 static void
-on_event(struct bufferevent *bev, short what, void *arg)
+on_event(void *arg, enum net_stream_event what)
 {
 	struct smtpd_session *s = arg;
 	char why[160];
 
-	if ((what & BEV_EVENT_CONNECTED) != 0) {
+	if (what == NET_STREAM_CONNECTED) {
 		on_handshake(s);
 		return;
 	}
 	if ((s->state & ST_CONNECTED) != 0 || s->upgrading) {
-		net_tls_why(bev, why, sizeof why);
+		net_stream_why(s->stream, why, sizeof why);
 		log_info("smtpd.tls", KV("session", s->id), KV("why", why));
 		session_close(s, "handshake failed");
 	} else if ((s->state & ST_LEAVING) != 0) {
 		session_close(s, "left");
-	} else if ((what & BEV_EVENT_EOF) != 0 &&
+	} else if (what == NET_STREAM_EOF &&
 		   (s->waiting != NULL || s->choked)) {
 		s->eof = true; /* half closed: what was asked is answered */
-		s->reading = false;
 	} else {
 		session_close(s, "client went away");
 	}
@@ -363,8 +343,8 @@ on_handshake(struct smtpd_session *s)
 	s->upgrading = false;
 	s->waiting = NULL;
 	log_info("smtpd.tls", KV("session", s->id),
-	    KV("version", net_tls_version(s->bev)),
-	    KV("cipher", net_tls_cipher(s->bev)));
+	    KV("version", net_stream_version(s->stream)),
+	    KV("cipher", net_stream_cipher(s->stream)));
 	if (upgraded) /* RFC 3207 4.2: as after the greeting */
 		session_set_state(s, ST_GREETED);
 	else
@@ -376,7 +356,15 @@ static void
 on_clock(void *arg)
 {
 	struct smtpd_session *s = arg;
+	uint64_t now = clock_mono_ms();
 
+	s->alarm_ms = 0;
+	if (s->deadline_ms == 0)
+		return;
+	if (s->deadline_ms > now) {
+		start_clock(s, s->deadline_ms - now);
+		return;
+	}
 	if ((s->state & ST_LEAVING) != 0)
 		session_close(s, "left");
 	else if ((s->state & ST_CONNECTED) != 0 || s->upgrading)
@@ -394,30 +382,19 @@ on_clock(void *arg)
 static void
 swap_to_tls(struct smtpd_session *s)
 {
-	struct bufferevent *plain = s->bev, *bev;
-
-	if (bufferevent_openssl_get_ssl(plain) != NULL)
-		return; /* swapped before */
-	if (evbuffer_get_length(bufferevent_get_input(plain)) > 0) {
+	if (evbuffer_get_length(net_stream_input(s->stream)) > 0)
 		session_close(s, "bytes behind STARTTLS");
-		return;
-	}
-	s->bev = NULL;
-	bev = net_tls_upgrade(s->tls, plain);
-	if (bev == NULL) {
+	else if (!net_stream_serve_tls(s->stream, s->tls))
 		session_close(s, "no memory for TLS");
-		return;
-	}
-	use_bufferevent(s, bev);
 }
 
 /* All is sent: say so, and give the client a moment to read it. */
 static void
 finish_leaving(struct smtpd_session *s)
 {
-	if (s->secure)
-		net_tls_bye(s->bev);
-	shutdown(bufferevent_getfd(s->bev), SHUT_WR);
+	net_stream_bye(s->stream);
+	if (s->eof)
+		session_close(s, "left"); /* nobody is there to wait for */
 }
 
 static void
@@ -426,8 +403,7 @@ reap(void *arg)
 	struct smtpd_session *s = arg;
 	struct smtpd *smtpd = s->smtpd;
 
-	if (s->bev != NULL)
-		bufferevent_free(s->bev);
+	net_stream_free(s->stream);
 	loop_timer_free(s->clock);
 	loop_timer_free(s->pause);
 	if (smtpd->ledger != NULL)

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 
 #include "base/loop.h"
+#include "net/stream.h"
 #include "smtpd/internal.h"
 #include "tests/fake/fake_store.h"
 
@@ -196,15 +196,15 @@ test_slow_reader(void **state)
 	smtpd_configure(f->smtpd, &f->set);
 	talk_dial(f, false);
 	s = talk_session(f);
-	setsockopt(bufferevent_getfd(s->bev), SOL_SOCKET, SO_SNDBUF, &small,
+	setsockopt(net_stream_fd(s->stream), SOL_SOCKET, SO_SNDBUF, &small,
 	    sizeof small);
 	for (i = 0; i < 8; i++) {
 		(void)!send(
 		    f->fd, noops, sizeof noops, MSG_DONTWAIT | MSG_NOSIGNAL);
 		event_base_loop(loop_base(f->loop), EVLOOP_NONBLOCK);
 	}
-	assert_true(evbuffer_get_length(bufferevent_get_output(s->bev)) <
-		    SESSION_OUTPUT_MAX + 4096);
+	assert_true(
+	    net_stream_output_size(s->stream) < SESSION_OUTPUT_MAX + 4096);
 }
 
 static void
