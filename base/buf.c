@@ -75,17 +75,21 @@ buf_putc(struct buf *b, char c)
 void
 buf_printf(struct buf *b, const char *fmt, ...)
 {
+	char *to = (char *)buf_reserve(b, 32);
+	size_t room = b->cap - b->n;
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	n = vsnprintf(to, room, fmt, ap);
 	va_end(ap);
 	BUG_ON(n < 0);
-	(void)buf_reserve(b, (size_t)n + 1);
-	va_start(ap, fmt);
-	(void)vsnprintf((char *)b->p + b->n, (size_t)n + 1, fmt, ap);
-	va_end(ap);
+	if ((size_t)n >= room) {
+		to = (char *)buf_reserve(b, (size_t)n + 1);
+		va_start(ap, fmt);
+		(void)vsnprintf(to, (size_t)n + 1, fmt, ap);
+		va_end(ap);
+	}
 	b->n += (size_t)n;
 }
 

@@ -60,6 +60,25 @@ base32_decode(void *out, size_t n, const char *s, size_t len)
 	return true;
 }
 
+size_t
+dec_encode(char out[DEC_MAX], int64_t v)
+{
+	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	char digits[DEC_MAX];
+	size_t n = 0, len = 0;
+
+	do {
+		digits[n++] = (char)('0' + u % 10);
+		u /= 10;
+	} while (u > 0);
+	if (v < 0)
+		out[len++] = '-';
+	while (n > 0)
+		out[len++] = digits[--n];
+	out[len] = '\0';
+	return len;
+}
+
 void
 hex_encode(char *out, const void *p, size_t n)
 {

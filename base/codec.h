@@ -21,6 +21,10 @@ void base32_encode(char *out, const void *p, size_t n);
 /* Decode `len` characters into exactly `n` bytes. */
 bool base32_decode(void *out, size_t n, const char *s, size_t len);
 
+/* Writes `v` in decimal and a NUL; returns the number of characters. */
+#define DEC_MAX 21
+size_t dec_encode(char out[DEC_MAX], int64_t v);
+
 /* Writes 2 * n characters and a NUL. */
 void hex_encode(char *out, const void *p, size_t n);
 bool hex_decode(void *out, size_t n, const char *s, size_t len);

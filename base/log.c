@@ -2,12 +2,16 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/codec.h"
 
 #define VALUE_MAX 256
+#define GATHER_MAX 16384
 
 /* Set once at start, before there is a second thread. */
 static struct {
@@ -16,6 +20,20 @@ static struct {
 	int fd;
 	enum log_addresses addresses;
 } state = { "postern", LOG_LEVEL_INFO, STDERR_FILENO, LOG_ADDRESSES_FULL };
+
+/* The lines of a thread, and whether they wait. */
+static _Thread_local struct {
+	struct buf out;
+	size_t whole; /* octets of lines that are complete */
+	void (*wanted)(void *arg);
+	void *arg;
+} lines;
+
+/* The second that was last put into words. */
+static _Thread_local struct {
+	int64_t sec;
+	char text[CLOCK_RFC3339_MAX];
+} stamp;
 
 void
 log_init(const char *program, int level)
@@ -72,12 +90,21 @@ utf8_len(const unsigned char *p, size_t n)
 	return len;
 }
 
+static bool
+is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 void
 log_json_escape(struct buf *out, struct str s, size_t max)
 {
 	const unsigned char *p = (const unsigned char *)s.p;
 	size_t i = 0, len;
 
+	while (i < s.n && i < max && is_plain(p[i]))
+		i++;
+	buf_add(out, p, i);
 	while (i < s.n) {
 		len = utf8_len(p + i, s.n - i);
 		if (i + (len != 0 ? len : 1) > max) {
@@ -113,7 +140,11 @@ add_text(struct buf *out, struct str s)
 static void
 add_kv(struct buf *out, const struct log_kv *kv)
 {
-	buf_printf(out, ",\"%s\":", kv->key);
+	char number[DEC_MAX];
+
+	buf_add(out, ",\"", 2);
+	buf_puts(out, kv->key);
+	buf_add(out, "\":", 2);
 	switch (kv->type) {
 	case LOG_KV_STR:
 		if (kv->v.s.p == NULL) {
@@ -125,7 +156,7 @@ add_kv(struct buf *out, const struct log_kv *kv)
 		buf_putc(out, '"');
 		return;
 	case LOG_KV_INT:
-		buf_printf(out, "%lld", kv->v.i);
+		buf_add(out, number, dec_encode(number, kv->v.i));
 		return;
 	case LOG_KV_UINT:
 		buf_printf(out, "%llu", kv->v.u);
@@ -142,33 +173,91 @@ add_kv(struct buf *out, const struct log_kv *kv)
 	}
 }
 
-void
-log_write(enum log_level level, const char *event, const struct log_kv *kvs)
+/* "2026-11-28T09:00:00.123Z" */
+static void
+add_time(struct buf *out)
+{
+	int64_t us = clock_real_us(), ms = us / 1000 % 1000;
+	char *p = stamp.text;
+
+	if (stamp.sec != us / 1000000) {
+		clock_rfc3339(p, us);
+		stamp.sec = us / 1000000;
+	}
+	p[20] = (char)('0' + ms / 100);
+	p[21] = (char)('0' + ms / 10 % 10);
+	p[22] = (char)('0' + ms % 10);
+	buf_add(out, p, 24);
+}
+
+static void
+add_line(enum log_level level, const char *event, const struct log_kv *kvs)
 {
 	static const char *const names[] = { "debug", "info", "warn", "error" };
-	char at[CLOCK_RFC3339_MAX];
-	struct buf out = { 0 };
+	struct buf *out = &lines.out;
+	char number[DEC_MAX];
+
+	buf_puts(out, "{\"at\":\"");
+	add_time(out);
+	buf_puts(out, "\",\"level\":\"");
+	buf_puts(out, names[level]);
+	buf_puts(out, "\",\"event\":\"");
+	buf_puts(out, event);
+	buf_puts(out, "\",\"program\":\"");
+	buf_puts(out, state.program);
+	buf_puts(out, "\",\"pid\":");
+	buf_add(out, number, dec_encode(number, getpid()));
+	for (; kvs->key != NULL; kvs++)
+		add_kv(out, kvs);
+	buf_add(out, "}\n", 2);
+	lines.whole = out->n;
+}
+
+void
+log_flush(void)
+{
+	struct buf *out = &lines.out;
 	size_t done = 0;
 	ssize_t n;
-	int saved = errno;
 
-	if ((int)level < state.level)
-		return;
-	clock_rfc3339(at, clock_real_us());
-	buf_printf(&out,
-	    "{\"at\":\"%s\",\"level\":\"%s\",\"event\":\"%s\","
-	    "\"program\":\"%s\",\"pid\":%d",
-	    at, names[level], event, state.program, (int)getpid());
-	for (; kvs->key != NULL; kvs++)
-		add_kv(&out, kvs);
-	buf_puts(&out, "}\n");
-	while (done < out.n) {
-		n = write(state.fd, out.p + done, out.n - done);
+	while (done < lines.whole) {
+		n = write(state.fd, out->p + done, lines.whole - done);
 		if (n < 0 && errno != EINTR)
 			break;
 		if (n > 0)
 			done += (size_t)n;
 	}
-	buf_free(&out);
+	buf_drain(out, lines.whole);
+	lines.whole = 0;
+	if (lines.wanted == NULL && out->n == 0)
+		buf_free(out);
+}
+
+void
+log_gather(void (*wanted)(void *arg), void *arg)
+{
+	static bool at_exit;
+
+	log_flush();
+	lines.wanted = wanted;
+	lines.arg = arg;
+	if (wanted != NULL && !at_exit)
+		at_exit = atexit(log_flush) == 0;
+}
+
+void
+log_write(enum log_level level, const char *event, const struct log_kv *kvs)
+{
+	int saved = errno;
+	bool waits = lines.whole > 0;
+
+	if ((int)level < state.level)
+		return;
+	add_line(level, event, kvs);
+	if (lines.wanted == NULL || level == LOG_LEVEL_ERROR ||
+	    lines.out.n > GATHER_MAX)
+		log_flush();
+	else if (!waits)
+		lines.wanted(lines.arg);
 	errno = saved;
 }

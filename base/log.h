@@ -59,6 +59,16 @@ void log_set_addresses(enum log_addresses how);
 /* Write to another descriptor (tests); -1 = stderr again. */
 void log_set_fd(int fd);
 
+/*
+ * Lines of this thread wait from now on and go out in one write: by
+ * log_flush(), by a line of level error, or when they are many. `wanted` is
+ * called at the first line that waits and has to see to the flush soon, on
+ * this thread; NULL ends it. loop_gather_log() does all that.
+ */
+void log_gather(void (*wanted)(void *arg), void *arg);
+/* Never harmful; exit and BUG_ON() do it too. */
+void log_flush(void);
+
 void log_write(
     enum log_level level, const char *event, const struct log_kv *kvs);
 

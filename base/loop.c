@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/queue.h"
 #include "base/xalloc.h"
 
@@ -18,6 +19,7 @@ struct deferred {
 struct loop {
 	struct event_base *base;
 	struct event *wake;
+	struct event *log; /* NULL: lines do not wait */
 	TAILQ_HEAD(deferred_list, deferred) todo;
 };
 
@@ -75,6 +77,10 @@ loop_free(struct loop *loop)
 		free(d);
 	}
 	event_free(loop->wake);
+	if (loop->log != NULL) {
+		log_gather(NULL, NULL);
+		event_free(loop->log);
+	}
 	event_base_free(loop->base);
 	free(loop);
 }
@@ -119,6 +125,33 @@ loop_undefer(struct loop *loop, loop_fn *fn, void *arg)
 		if (d->fn == fn && d->arg == arg)
 			d->fn = NULL;
 	}
+}
+
+static void
+on_log(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	log_flush();
+}
+
+static void
+log_wanted(void *arg)
+{
+	struct loop *loop = arg;
+
+	event_active(loop->log, 0, 0);
+}
+
+void
+loop_gather_log(struct loop *loop)
+{
+	if (loop->log != NULL)
+		return;
+	loop->log = event_new(loop->base, -1, 0, on_log, NULL);
+	BUG_ON(loop->log == NULL);
+	log_gather(log_wanted, loop);
 }
 
 static void

@@ -28,6 +28,9 @@ void loop_stop(struct loop *loop);
 void loop_defer(struct loop *loop, loop_fn *fn, void *arg);
 void loop_undefer(struct loop *loop, loop_fn *fn, void *arg);
 
+/* Lines of the log wait till the end of each turn (log_gather()). */
+void loop_gather_log(struct loop *loop);
+
 /* A timer that may be set again and again; stopped when made. */
 struct loop_timer *loop_timer_new(struct loop *loop, loop_fn *fn, void *arg);
 void loop_timer_free(struct loop_timer *t);

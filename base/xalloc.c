@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 _Noreturn void
 xalloc_bug(const char *file, int line, const char *what)
 {
+	log_flush();
 	(void)fprintf(stderr,
 	    "{\"level\":\"error\",\"event\":\"bug\",\"file\":\"%s\","
 	    "\"line\":%d,\"why\":\"%s\"}\n",

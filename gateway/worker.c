@@ -93,6 +93,7 @@ worker_run(const struct worker_setup *setup)
 	metrics_use_slot(setup->number + 1);
 	sockets_keep(setup->sockets, setup->number);
 	w.loop = loop_new();
+	loop_gather_log(w.loop);
 	signals = daemon_signals_new(w.loop, &handlers, &w);
 	if (start(&w, &err)) {
 		loop_run(w.loop);

@@ -6,9 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <event2/event.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -159,6 +162,48 @@ test_log(void **state)
 	assert_int_equal(close(fds[0]) + close(fds[1]), 0);
 }
 
+/* Lines of a turn go out in one write; an error takes them along at once. */
+static void
+test_log_gathers(void **state)
+{
+	char text[4096];
+	ssize_t n;
+	int fds[2], i;
+
+	(void)state;
+	loop = loop_new();
+	/* Each write is a packet of its own. */
+	assert_int_equal(
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+	log_set_fd(fds[1]);
+	log_init("test", LOG_LEVEL_INFO);
+	loop_gather_log(loop);
+	for (i = 0; i < 3; i++)
+		log_info("smtpd.stored", KV("size", i));
+	assert_int_equal(read(fds[0], text, sizeof(text) - 1), -1);
+	event_base_loop(loop_base(loop), EVLOOP_NONBLOCK);
+	n = read(fds[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_non_null(strstr(text, "\"size\":0}\n{"));
+	assert_non_null(strstr(text, "\"size\":2}\n"));
+	assert_int_equal(read(fds[0], text, sizeof(text) - 1), -1);
+	log_info("smtpd.stored", KV("size", 3));
+	log_error("daemon.failed", KV("size", 4));
+	n = read(fds[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_non_null(strstr(text, "\"size\":3}\n{"));
+	assert_non_null(strstr(text, "\"size\":4}\n"));
+	log_info("smtpd.stored", KV("size", 5));
+	loop_free(loop); /* nothing is lost, and nothing waits any more */
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	log_info("smtpd.stored", KV("size", 6));
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	log_set_fd(-1);
+	assert_int_equal(close(fds[0]) + close(fds[1]), 0);
+}
+
 static void
 test_metrics(void **state)
 {
@@ -206,6 +251,7 @@ main(void)
 		cmocka_unit_test(test_defer),
 		cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_log_gathers),
 		cmocka_unit_test(test_metrics),
 	};
 
