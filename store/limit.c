@@ -17,6 +17,7 @@
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/loop.h"
 #include "base/xalloc.h"
 #include "store/redis.h"
@@ -26,11 +27,12 @@ enum { WINDOW_HOUR, WINDOW_DAY, WINDOW_BYTES };
 static const struct window {
 	const char *name;
 	const char *kind; /* what postern.lua counts */
-	unsigned seconds, buckets;
+	unsigned seconds;
+	const char *seconds_text, *buckets;
 } windows[LIMIT_WINDOWS] = {
-	[WINDOW_HOUR] = { "hour", "m", 3600, 12 },
-	[WINDOW_DAY] = { "day", "m", 86400, 24 },
-	[WINDOW_BYTES] = { "bytes", "b", 86400, 24 },
+	[WINDOW_HOUR] = { "hour", "m", 3600, "3600", "12" },
+	[WINDOW_DAY] = { "day", "m", 86400, "86400", "24" },
+	[WINDOW_BYTES] = { "bytes", "b", 86400, "86400", "24" },
 };
 
 #define LOCAL_BUCKETS 12
@@ -115,8 +117,9 @@ put_number(struct fcall *f, int64_t v)
 {
 	char *text = f->text[f->n];
 
-	snprintf(text, sizeof(f->text[0]), "%" PRId64, v);
-	put_text(f, text);
+	BUG_ON(f->n == NUMBERS);
+	f->arg[f->n] = (struct str){ text, dec_encode(text, v) };
+	f->n++;
 }
 
 static int64_t
@@ -162,8 +165,8 @@ put_windows(struct fcall *f, const struct limit_inbox *in)
 
 	for (i = 0; i < LIMIT_WINDOWS; i++) {
 		put_text(f, windows[i].kind);
-		put_number(f, windows[i].seconds);
-		put_number(f, windows[i].buckets);
+		put_text(f, windows[i].seconds_text);
+		put_text(f, windows[i].buckets);
 		put_number(f, limit_of(in, i));
 	}
 }

@@ -12,7 +12,9 @@
 #include <hiredis/hiredis.h>
 #include <openssl/crypto.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -25,7 +27,6 @@
 #define PROBE_MS 1000
 #define TICK_MS 10
 #define WAKE_MS 20
-#define ARGS_MAX 64
 
 TAILQ_HEAD(redis_reqs, redis_req);
 
@@ -53,6 +54,7 @@ struct redis {
 	struct secret password;
 	char *text[3]; /* what conf points to */
 	struct redis_link calls, messages;
+	struct buf command; /* as it goes over the wire */
 	bool listening;
 	bool up, freeing;
 	unsigned failures;
@@ -184,6 +186,7 @@ redis_free(struct redis *r)
 		free(s->channel);
 		free(s);
 	}
+	buf_free(&r->command);
 	event_free(r->kick);
 	event_free(r->tick);
 	event_free(r->probe);
@@ -286,21 +289,35 @@ new_req(struct redis *r, redis_done_fn *done, void *arg)
 	return req;
 }
 
+/* "*4\r\n", "$5\r\n" */
+static void
+put_count(struct buf *out, char kind, size_t n)
+{
+	char text[DEC_MAX];
+
+	buf_putc(out, kind);
+	buf_add(out, text, dec_encode(text, (int64_t)n));
+	buf_add(out, "\r\n", 2);
+}
+
 static void
 send_call(struct redis *r, struct redis_req *req, size_t argc,
     const struct str *argv, unsigned timeout_ms)
 {
-	const char *arg[ARGS_MAX];
-	size_t len[ARGS_MAX], i;
+	struct buf *command = &r->command;
+	size_t i;
 
-	BUG_ON(argc > ARGS_MAX);
+	buf_clear(command);
+	put_count(command, '*', argc);
 	for (i = 0; i < argc; i++) {
-		arg[i] = argv[i].p;
-		len[i] = argv[i].n;
+		put_count(command, '$', argv[i].n);
+		buf_add_str(command, argv[i]);
+		buf_add(command, "\r\n", 2);
 	}
 	req->deadline = clock_mono_ms() + timeout_ms;
-	if (!r->calls.connected || redisAsyncCommandArgv(r->calls.ac, on_reply,
-				       req, (int)argc, arg, len) != REDIS_OK) {
+	if (!r->calls.connected ||
+	    redisAsyncFormattedCommand(r->calls.ac, on_reply, req,
+		(const char *)command->p, command->n) != REDIS_OK) {
 		finish(req); /* no callback will come */
 		return;
 	}

@@ -18,6 +18,7 @@
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 static void on_retry(evutil_socket_t fd, short what, void *arg);
+static void on_flush(evutil_socket_t fd, short what, void *arg);
 
 static void
 add_read(void *arg)
@@ -35,12 +36,19 @@ del_read(void *arg)
 	event_del(l->rd);
 }
 
+/*
+ * Commands that are given in one turn of the loop leave in one write at its
+ * end; the socket is asked for room only when it had none.
+ */
 static void
 add_write(void *arg)
 {
 	struct redis_link *l = arg;
 
-	event_add(l->wr, NULL);
+	if (l->connected && !l->flushing)
+		event_active(l->flush, 0, 0);
+	else
+		event_add(l->wr, NULL);
 }
 
 static void
@@ -141,7 +149,8 @@ void
 redis_link_start(struct redis_link *l)
 {
 	l->retry = evtimer_new(l->base, on_retry, l);
-	BUG_ON(l->retry == NULL);
+	l->flush = event_new(l->base, -1, 0, on_flush, l);
+	BUG_ON(l->retry == NULL || l->flush == NULL);
 	open_link(l);
 }
 
@@ -173,6 +182,23 @@ redis_link_stop(struct redis_link *l)
 	if (l->retry != NULL)
 		event_free(l->retry);
 	l->retry = NULL;
+	if (l->flush != NULL)
+		event_free(l->flush);
+	l->flush = NULL;
+}
+
+static void
+on_flush(evutil_socket_t fd, short what, void *arg)
+{
+	struct redis_link *l = arg;
+
+	(void)fd;
+	(void)what;
+	if (!l->connected)
+		return;
+	l->flushing = true;
+	redisAsyncHandleWrite(l->ac); /* may end in gone() */
+	l->flushing = false;
 }
 
 static void

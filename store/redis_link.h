@@ -23,7 +23,9 @@ struct redis_link {
 	void *owner;
 	redisAsyncContext *ac;
 	struct event *rd, *wr, *retry;
+	struct event *flush; /* commands of this turn of the loop */
 	bool connected;
+	bool flushing;
 	bool closing; /* being freed: no callbacks to the owner */
 };
 
