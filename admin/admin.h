@@ -15,6 +15,7 @@
 #include "store/operator.h"
 
 struct conf;
+struct foreign_cache;
 struct helper_pool;
 struct http_request;
 
@@ -46,6 +47,7 @@ struct admin {
 	char *setup_token_file; /* NULL: no first run over the web */
 	struct secret setup_token; /* n = 0: used up */
 	struct helper_pool *helpers; /* text in charsets not decoded here */
+	struct foreign_cache *words; /* of it, from lists */
 	struct admin_recent recent[ADMIN_RECENT];
 	unsigned recent_at;
 	unsigned opening; /* bodies being opened */

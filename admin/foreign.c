@@ -1,7 +1,85 @@
 /* SPDX-License-Identifier: ISC */
 #include "admin/foreign.h"
 
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/buf.h"
+#include "base/xalloc.h"
+#include "mail/header.h"
+
+/* ---- words seen before */
+
+#define CACHE_SLOTS 1024
+#define CACHE_WORD_MAX 1024 /* longer ones are asked about again */
+
+struct known {
+	struct buf run, text;
+};
+
+struct foreign_cache {
+	struct known slot[CACHE_SLOTS]; /* by hash; the newest stays */
+};
+
+struct foreign_cache *
+foreign_cache_new(void)
+{
+	return xcalloc(1, sizeof(struct foreign_cache));
+}
+
+void
+foreign_cache_free(struct foreign_cache *c)
+{
+	size_t i;
+
+	if (c == NULL)
+		return;
+	for (i = 0; i < CACHE_SLOTS; i++) {
+		buf_free(&c->slot[i].run);
+		buf_free(&c->slot[i].text);
+	}
+	free(c);
+}
+
+/* FNV-1a: who makes two words collide has one of them asked about again. */
+static struct known *
+known_slot(struct foreign_cache *c, struct str run)
+{
+	uint32_t h = 2166136261u;
+	size_t i;
+
+	for (i = 0; i < run.n; i++)
+		h = (h ^ (unsigned char)run.p[i]) * 16777619u;
+	return &c->slot[h % CACHE_SLOTS];
+}
+
+static bool
+know(const struct foreign *f, struct str run, struct buf *text)
+{
+	const struct known *k =
+	    f->cache != NULL ? known_slot(f->cache, run) : NULL;
+
+	if (k == NULL || !str_eq(buf_str(&k->run), run))
+		return false;
+	buf_add_str(text, buf_str(&k->text));
+	return true;
+}
+
+static void
+remember(const struct foreign *f, struct str run, struct str text)
+{
+	struct known *k;
+
+	if (f->cache == NULL || run.n > CACHE_WORD_MAX ||
+	    text.n > CACHE_WORD_MAX)
+		return;
+	k = known_slot(f->cache, run);
+	buf_clear(&k->run);
+	buf_clear(&k->text);
+	buf_add_str(&k->run, run);
+	buf_add_str(&k->text, text);
+}
 
 /* ---- noting down */
 
@@ -41,14 +119,18 @@ bool
 foreign_word(void *arg, struct str charset, struct str run, struct buf *text)
 {
 	struct foreign *f = arg;
-	struct foreign_text *t = find_word(f, run);
+	struct foreign_text *t;
 
+	if (know(f, run, text))
+		return true;
+	t = find_word(f, run);
 	if (t == NULL) {
 		if (f->count < FOREIGN_MAX && run.n <= HELPER_INPUT_MAX)
 			(void)add(
 			    f, &(struct helper_request){ .kind = HELPER_WORD,
 				   .charset = keep(f, charset),
-				   .bytes = keep(f, run) });
+				   .bytes = keep(f, run),
+				   .deadline_ms = f->deadline_ms });
 		else
 			f->is_full = true;
 		return false;
@@ -57,6 +139,20 @@ foreign_word(void *arg, struct str charset, struct str run, struct buf *text)
 		return false;
 	buf_add_str(text, t->text);
 	return true;
+}
+
+const char *
+foreign_subject(struct foreign *f, const char *subject)
+{
+	struct buf text = { 0 };
+	const char *shown;
+
+	if (subject == NULL || strstr(subject, "=?") == NULL)
+		return subject;
+	header_decode_with(&text, str_of(subject), NULL, foreign_word, f);
+	shown = arena_str(f->mem, buf_str(&text));
+	buf_free(&text);
+	return shown;
 }
 
 struct foreign_text *
@@ -78,6 +174,8 @@ on_answer(void *arg, const struct helper_answer *a)
 	t->text = keep(f, a->text);
 	t->replaced = a->replaced;
 	t->cut = a->cut;
+	if (a->outcome == HELPER_TEXT)
+		remember(f, t->request.bytes, a->text);
 	if (--f->waiting == 0)
 		f->done(f->arg);
 }

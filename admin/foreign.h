@@ -18,7 +18,14 @@
 
 struct buf;
 
-#define FOREIGN_MAX 32 /* asked about on one page; more stay as they are */
+#define FOREIGN_MAX 64 /* asked about on one page; more stay as they are */
+#define FOREIGN_LIST_MS 1000 /* so long a list waits for its subjects */
+
+/* Words that lists have asked about before, for the next list. */
+struct foreign_cache;
+struct foreign_cache *foreign_cache_new(void);
+/* NULL is fine. */
+void foreign_cache_free(struct foreign_cache *c);
 
 struct foreign_text {
 	struct helper_request request;
@@ -29,9 +36,11 @@ struct foreign_text {
 	bool replaced, cut;
 };
 
-/* Starts as {0} but for `mem`. */
+/* Starts as {0} but for `mem`, and the next two for lists. */
 struct foreign {
 	struct arena *mem;
+	unsigned deadline_ms; /* 0: the helper's own */
+	struct foreign_cache *cache; /* never for what lies sealed */
 	struct foreign_text *text[FOREIGN_MAX];
 	size_t count;
 	bool is_full; /* there were words beyond these */
@@ -43,6 +52,11 @@ struct foreign {
 /* A header_word_fn; `arg` is a struct foreign. Notes down what is new. */
 bool foreign_word(
     void *arg, struct str charset, struct str run, struct buf *text);
+/*
+ * The subject that the database keeps for lists: the gateway left words there
+ * that only the helper reads. Notes them down; with their answers the text.
+ */
+const char *foreign_subject(struct foreign *f, const char *subject);
 /* Note down a leaf; its views must stay. NULL when there are too many. */
 struct foreign_text *foreign_leaf(
     struct foreign *f, const struct helper_request *r);

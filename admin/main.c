@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "admin/admin.h"
+#include "admin/foreign.h"
 #include "admin/page.h"
 #include "base/conf.h"
 #include "base/daemon.h"
@@ -296,6 +297,7 @@ start(struct program *p, struct err *err)
 	p->admin.loop = loop_new();
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
 	p->admin.helpers = helper_pool_new(p->admin.loop, helper_program(conf));
+	p->admin.words = foreign_cache_new();
 	p->admin.db = review_db_new(p->admin.loop, conf);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
@@ -324,6 +326,7 @@ stop(struct program *p)
 	daemon_signals_free(p->signals);
 	drop_setup_token(&p->admin);
 	helper_pool_free(p->admin.helpers);
+	foreign_cache_free(p->admin.words);
 	pool_free(p->admin.pool);
 	health_free(p->health);
 	review_db_free(p->admin.db);

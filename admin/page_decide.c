@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin/foreign.h"
 #include "admin/handlers.h"
 #include "admin/message_open.h"
 #include "admin/page.h"
@@ -121,11 +122,14 @@ remember(struct page *page)
 		.version = d->request.version,
 		.round = d->request.round,
 	};
+	/* not asked about here: what a list has shown is known */
+	struct foreign words = { .mem = &page->mem,
+		.cache = page->admin->words };
+	const char *subject = foreign_subject(&words, d->m.subject);
 	size_t n;
 
 	snprintf(r.label, sizeof(r.label), "%s",
-	    d->m.subject != NULL && d->m.subject[0] != '\0' ? d->m.subject
-							    : "a message");
+	    subject != NULL && subject[0] != '\0' ? subject : "a message");
 	n = strlen(r.label);
 	/* do not end inside a character */
 	while (n == sizeof(r.label) - 1 && n > 0 && (r.label[n - 1] & 0x80)) {

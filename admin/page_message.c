@@ -40,6 +40,30 @@ draw(struct page *page)
 }
 
 static void
+on_subject(void *arg)
+{
+	struct page *page = arg;
+	struct message_page *mp = page->mine;
+
+	mp->m.subject = foreign_subject(&mp->closed, mp->m.subject);
+	draw(page);
+}
+
+/* Without its bytes: what the database has of it in clear. */
+static void
+draw_closed(struct page *page)
+{
+	struct message_page *mp = page->mine;
+
+	mp->closed.mem = &page->mem;
+	mp->closed.deadline_ms = FOREIGN_LIST_MS;
+	mp->closed.cache = page->admin->words;
+	(void)foreign_subject(&mp->closed, mp->m.subject);
+	if (!foreign_ask(&mp->closed, page->admin->helpers, on_subject, page))
+		on_subject(page);
+}
+
+static void
 on_decoded(void *arg)
 {
 	struct page *page = arg;
@@ -79,14 +103,14 @@ on_open(struct page *page)
 	    mp->open.problem == NULL &&
 	    message_digest_ok(&mp->m, mp->open.keys.body_tag, &page->mem);
 	if (mp->open.problem != NULL) {
-		draw(page);
+		draw_closed(page);
 		return;
 	}
 	mp->read.bytes = buf_str(&mp->open.bytes);
 	if (!pool_submit(page->admin->pool, work, on_read, page)) {
 		mp->open.problem = "Many messages are being opened right now. "
 				   "Load the page again.";
-		draw(page);
+		draw_closed(page);
 	}
 }
 
@@ -100,7 +124,7 @@ on_gathered(struct page *page)
 		return;
 	}
 	if (mp->m.state != STATE_HELD && mp->why == NULL) {
-		draw(page);
+		draw_closed(page);
 		return;
 	}
 	message_open_start(

@@ -19,6 +19,7 @@ struct message_page {
 	struct review_rows around; /* the queue's first rows: neighbours */
 	struct message_open open;
 	struct message_read read;
+	struct foreign closed; /* the subject while it is not */
 	bool is_open; /* `read` is filled */
 	bool digest_ok;
 };

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "admin/foreign.h"
 #include "admin/handlers.h"
 #include "admin/page.h"
 #include "admin/words.h"
@@ -21,7 +22,39 @@ struct listing {
 	struct review_rows rows;
 	struct review_inboxes inboxes;
 	char *show;
+	struct foreign foreign;
+	page_fn *draw;
 };
+
+static void
+on_decoded(void *arg)
+{
+	struct page *page = arg;
+	struct listing *l = page->mine;
+	size_t i;
+
+	for (i = 0; i < l->rows.n; i++)
+		l->rows.row[i].subject =
+		    foreign_subject(&l->foreign, l->rows.row[i].subject);
+	l->draw(page);
+}
+
+/* The rows are there: draw them when their subjects can be read. */
+static void
+decode(struct page *page, page_fn *draw)
+{
+	struct listing *l = page->mine;
+	size_t i;
+
+	l->draw = draw;
+	l->foreign.mem = &page->mem;
+	l->foreign.deadline_ms = FOREIGN_LIST_MS;
+	l->foreign.cache = page->admin->words;
+	for (i = 0; i < l->rows.n; i++)
+		(void)foreign_subject(&l->foreign, l->rows.row[i].subject);
+	if (!foreign_ask(&l->foreign, page->admin->helpers, on_decoded, page))
+		on_decoded(page);
+}
 
 static const char *
 first_line(struct page *page, const char *lines)
@@ -140,6 +173,12 @@ draw_queue(struct page *page)
 }
 
 static void
+on_rows(struct page *page)
+{
+	decode(page, draw_queue);
+}
+
+static void
 ask_inboxes(struct page *page)
 {
 	struct listing *l = page->mine;
@@ -147,7 +186,7 @@ ask_inboxes(struct page *page)
 	if (l->rows.is.status < 300 && l->rows.n == 0)
 		review_inboxes(&page->who->op, 0, &page->mem, &l->inboxes,
 		    page_arrived, page_wait(page));
-	page_then(page, draw_queue);
+	page_then(page, on_rows);
 }
 
 static char *
@@ -304,6 +343,12 @@ draw_history(struct page *page)
 	page_send(page, 200);
 }
 
+static void
+on_history_rows(struct page *page)
+{
+	decode(page, draw_history);
+}
+
 void
 handle_history(struct http_request *req)
 {
@@ -325,5 +370,5 @@ handle_history(struct http_request *req)
 	page_ask_shell(page);
 	review_list(&page->who->op, &l->query, &page->mem, &l->rows,
 	    page_arrived, page_wait(page));
-	page_then(page, draw_history);
+	page_then(page, on_history_rows);
 }

@@ -60,7 +60,8 @@ struct review_row {
 	struct uuid message;
 	int version, round, state;
 	char *rcpts, *kinds; /* lines; one letter each */
-	char *subject, *reasons;
+	const char *subject;
+	char *reasons;
 	int64_t size;
 	int attachments, risk;
 	int64_t hold_until_us, created_us, updated_us;
@@ -93,7 +94,8 @@ struct review_message {
 	char *tenant_slug, *address, *mail_from;
 	int mode, version, round, state;
 	unsigned char digest[32], body_tag[32];
-	char *rcpts, *kinds, *subject, *params, *context, *reasons;
+	const char *subject;
+	char *rcpts, *kinds, *params, *context, *reasons;
 	int64_t size, send_at, not_after;
 	int chunks, risk, need, approvals, attachments;
 	bool i_approved, may_decide, leased, test, inbox_paused, edited;

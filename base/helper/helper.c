@@ -361,7 +361,8 @@ helper_decode(struct helper_pool *pool, const struct helper_request *r,
 	} else if (r->charset.n > HELPER_NAME_MAX) {
 		answer_early(job, HELPER_UNKNOWN);
 	} else {
-		loop_timer_set(job->deadline, HELPER_DEADLINE_MS);
+		loop_timer_set(job->deadline,
+		    r->deadline_ms != 0 ? r->deadline_ms : HELPER_DEADLINE_MS);
 		TAILQ_INSERT_TAIL(&pool->waiting, job, link);
 		serve(pool);
 	}

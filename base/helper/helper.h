@@ -38,6 +38,7 @@ struct helper_request {
 	bool more; /* `bytes` are only the start of the leaf */
 	struct str charset, type; /* as declared, at most HELPER_NAME_MAX */
 	struct str bytes; /* at most HELPER_INPUT_MAX */
+	unsigned deadline_ms; /* 0: HELPER_DEADLINE_MS */
 };
 
 enum helper_outcome {

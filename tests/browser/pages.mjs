@@ -7,6 +7,7 @@ import https from 'node:https';
 import { Stack, launch, visitor, signIn, ready, mail, posted } from './lib.mjs';
 import attacks from './attacks.mjs';
 import looks from './looks.mjs';
+import record from './record.mjs';
 import roles from './roles.mjs';
 
 const NASTY = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
@@ -510,7 +511,7 @@ const only = process.argv.slice(2);
 let passed = 0, failed = 0;
 stack = await Stack.start({ STACK_UNDO: '30s' });
 browser = await launch();
-for (const more of [roles, looks, attacks])
+for (const more of [roles, looks, attacks, record])
 	more({ test, using, held, raw, cookieOf, quiet, stack, browser });
 try {
 	for (const [name, fn] of tests) {
