@@ -303,6 +303,8 @@ add_text(struct message_read *r, const struct mime_part *p)
 		to->problem = "This part says it is UTF-8 but is not; wrong "
 			      "bytes are marked.";
 	}
+	if (*foreign == NULL)
+		findings_text(&r->findings, buf_str(&text));
 	show_text(r, to, buf_str(&text));
 	buf_free(&text);
 }
@@ -334,6 +336,8 @@ add_file(struct message_read *r, const struct mime_part *p)
 	to->mismatch = !sniff_agrees(p->type, p->filename, to->sniffed);
 	to->size = (int64_t)body.n;
 	to->sha256 = arena_strdup(&r->mem, text);
+	findings_file(
+	    &r->findings, to->name, p->type, to->sniffed, buf_str(&body));
 	buf_free(&body);
 }
 
@@ -383,6 +387,7 @@ message_read(void *arg)
 	const char *why;
 
 	r->foreign.mem = &r->mem;
+	r->findings.mem = &r->mem;
 	with_header(r, read_sender);
 	if (read_structure(r->bytes, &r->list, &why))
 		read_parts(r);
@@ -408,6 +413,7 @@ message_read_again(struct message_read *r)
 			continue;
 		show_text(r, &r->parts[i], t->text);
 		r->parts[i].cut |= t->cut;
+		findings_text(&r->findings, t->text);
 	}
 	for (i = 0; i < r->file_count; i++) {
 		while (r->list.part[j].ix != (unsigned)r->files[i].index)

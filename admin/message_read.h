@@ -8,6 +8,7 @@
 #ifndef ADMIN_MESSAGE_READ_H
 #define ADMIN_MESSAGE_READ_H
 
+#include "admin/findings.h"
 #include "admin/foreign.h"
 #include "admin/view.h"
 #include "base/arena.h"
@@ -39,6 +40,7 @@ struct message_read {
 	char *from, *from_canonical, *reply_to, *reply_canonical, *subject;
 	struct mime_list list;
 	struct foreign foreign; /* what only postern-decode can read */
+	struct findings findings; /* of texts and files; see page_findings.c */
 	struct foreign_text **part_texts; /* one per part; NULL: none */
 };
 

@@ -28,15 +28,45 @@ static void
 draw(struct page *page)
 {
 	struct message_page *mp = page->mine;
-	struct view_message view = { 0 };
 	const struct view_shell *shell;
 
-	page_message_fill(page, &view);
+	page_message_finish(page);
 	page->inbox = mp->m.address;
 	page->tenant = mp->m.tenant_slug;
-	shell = page_shell(page, view.subject, VIEW_NAV_QUEUE);
-	view_message(&page->out, shell, &view);
+	shell = page_shell(page, mp->view.subject, VIEW_NAV_QUEUE);
+	view_message(&page->out, shell, &mp->view);
 	page_send(page, 200);
+}
+
+static void
+on_raised(struct page *page)
+{
+	struct message_page *mp = page->mine;
+
+	if (mp->raised.is.status < 300) {
+		mp->m.risk = mp->raised.risk;
+		mp->m.may_decide = mp->raised.may_decide;
+		mp->m.may_why = mp->raised.may_why;
+	}
+	draw(page);
+}
+
+/* The stricter of what was found early and now counts (A8). */
+static void
+judge(struct page *page)
+{
+	struct message_page *mp = page->mine;
+	int risk;
+
+	page_message_fill(page);
+	page_findings_fill(page);
+	risk = finding_risk(&mp->read.findings.marks);
+	if (mp->m.state == STATE_HELD && risk > mp->m.risk)
+		review_risk(&page->who->op, &mp->id, mp->m.version, risk,
+		    &page->mem, &mp->raised, page_arrived, page_wait(page));
+	else
+		mp->raised.is.status = 500; /* not asked */
+	page_then(page, on_raised);
 }
 
 static void
@@ -46,6 +76,7 @@ on_subject(void *arg)
 	struct message_page *mp = page->mine;
 
 	mp->m.subject = foreign_subject(&mp->closed, mp->m.subject);
+	page_message_fill(page);
 	draw(page);
 }
 
@@ -70,7 +101,7 @@ on_decoded(void *arg)
 	struct message_page *mp = page->mine;
 
 	message_read_again(&mp->read);
-	draw(page);
+	judge(page);
 }
 
 static void
@@ -82,7 +113,7 @@ on_read(void *arg)
 	mp->is_open = true;
 	if (!foreign_ask(
 		&mp->read.foreign, page->admin->helpers, on_decoded, page))
-		draw(page);
+		judge(page);
 }
 
 static void
@@ -148,6 +179,8 @@ gather(struct page *page)
 	review_events(who, &mp->id, &page->mem, &mp->events, page_arrived,
 	    page_wait(page));
 	review_decisions(who, &mp->id, &page->mem, &mp->decisions, page_arrived,
+	    page_wait(page));
+	review_known(who, &mp->id, &page->mem, &mp->known, page_arrived,
 	    page_wait(page));
 	review_list(who, &queue, &page->mem, &mp->around, page_arrived,
 	    page_wait(page));

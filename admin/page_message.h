@@ -22,9 +22,19 @@ struct message_page {
 	struct foreign closed; /* the subject while it is not */
 	bool is_open; /* `read` is filled */
 	bool digest_ok;
+	struct review_known known; /* recipients that were reached before */
+	struct review_risk raised;
+	int stored_risk; /* before this opening */
+	struct view_message view;
 };
 
-/* page_message_view.c: fill the view from what was gathered. */
-void page_message_fill(struct page *page, struct view_message *view);
+/* page_message_view.c: fill the view from what was gathered, and `findings`. */
+void page_message_fill(struct page *page);
+/* Then, when the risk is known: what follows from it. */
+void page_message_finish(struct page *page);
+/* page_findings.c: what the whole of it says beyond texts and files. */
+void page_findings_fill(struct page *page);
+/* As reasons, heaviest first, in view->reasons. */
+void page_findings_show(struct page *page);
 
 #endif

@@ -19,18 +19,12 @@
 #include "mail/digest.h"
 #include "policy/vocabulary.h"
 
-#define REASONS_MAX 12
-
-struct reasons {
-	struct view_reason row[REASONS_MAX];
-	size_t n;
-};
-
 static void
-add_reason(struct reasons *r, int weight, const char *text)
+found(struct page *page, enum finding f, const char *what)
 {
-	if (r->n < REASONS_MAX)
-		r->row[r->n++] = (struct view_reason){ text, weight };
+	struct message_page *mp = page->mine;
+
+	findings_add(&mp->read.findings, f, str_of(what));
 }
 
 static struct read_mailbox *
@@ -116,11 +110,11 @@ sort_rcpts(struct view_rcpt *rcpts, size_t n)
 }
 
 static void
-fill_rcpts(struct page *page, struct view_message *view, struct reasons *why)
+fill_rcpts(struct page *page, struct view_message *view)
 {
 	struct message_page *mp = page->mine;
 	struct str rest = str_of(mp->m.rcpts);
-	size_t n = 1, i, hidden = 0;
+	size_t n = 1, i;
 	struct view_rcpt *rcpts;
 	const char **ghosts;
 
@@ -131,24 +125,21 @@ fill_rcpts(struct page *page, struct view_message *view, struct reasons *why)
 		fill_rcpt(page, &rcpts[i],
 		    arena_str(&page->mem, str_split(&rest, '\n')),
 		    i < strlen(mp->m.kinds) ? mp->m.kinds[i] : 'b');
-		hidden += rcpts[i].kind == VIEW_RCPT_BCC;
+		if (rcpts[i].kind == VIEW_RCPT_BCC)
+			found(page, FINDING_RCPT_HIDDEN, rcpts[i].address);
 	}
 	sort_rcpts(rcpts, i);
 	view->rcpts = rcpts;
 	view->rcpt_count = i;
-	if (hidden > 0)
-		add_reason(why, 1,
-		    "A recipient stands in no header: the others cannot see "
-		    "that it gets a copy.");
 	ghosts =
 	    arena_array(&page->mem, mp->read.named_count + 1, sizeof(*ghosts));
-	for (i = 0; i < mp->read.named_count; i++)
-		if (!mp->read.named[i].is_rcpt)
-			ghosts[view->ghost_count++] = mp->read.named[i].wire;
+	for (i = 0; i < mp->read.named_count; i++) {
+		if (mp->read.named[i].is_rcpt)
+			continue;
+		ghosts[view->ghost_count++] = mp->read.named[i].wire;
+		found(page, FINDING_RCPT_GHOST, mp->read.named[i].wire);
+	}
 	view->ghosts = ghosts;
-	if (view->ghost_count > 0)
-		add_reason(why, 1,
-		    "An address in To or Cc is not an actual recipient.");
 }
 
 static const char *
@@ -174,12 +165,11 @@ fill_context(struct page *page, struct view_message *view)
 }
 
 static void
-fill_content(struct page *page, struct view_message *view, struct reasons *why)
+fill_content(struct page *page, struct view_message *view)
 {
 	struct message_page *mp = page->mine;
 	struct message_read *read = &mp->read;
 	const char *tab = http_request_query(page->req, "view");
-	size_t i;
 
 	if (tab != NULL && strcmp(tab, "headers") == 0)
 		view->tab = VIEW_TAB_HEADERS;
@@ -197,21 +187,8 @@ fill_content(struct page *page, struct view_message *view, struct reasons *why)
 	view->raw_cut = read->bytes.n > READ_RAW_MAX;
 	view->from = read->from;
 	if (read->reply_canonical != NULL && read->from_canonical != NULL &&
-	    strcmp(read->reply_canonical, read->from_canonical) != 0) {
+	    strcmp(read->reply_canonical, read->from_canonical) != 0)
 		view->reply_to = read->reply_to;
-		add_reason(why, 1, "Answers go to another address than From.");
-	}
-	if (read->problem != NULL)
-		add_reason(why, 2, read->problem);
-	if (foreign_words_left(&read->foreign))
-		add_reason(why, 1,
-		    "Words in a header or file name could not be decoded; "
-		    "they are shown as they were written (=?...?=).");
-	for (i = 0; i < read->file_count; i++)
-		if (read->files[i].mismatch) {
-			add_reason(why, 2, "A file is not what it says it is.");
-			break;
-		}
 }
 
 static void
@@ -335,7 +312,6 @@ fill_row(struct page *page, struct view_message *view)
 	view->subject =
 	    mp->read.subject != NULL ? mp->read.subject : m->subject;
 	view->state = words_state(m->state);
-	view->risk = words_risk(m->risk);
 	view->version = m->version;
 	view->round = m->round;
 	view->mail_from = m->mail_from;
@@ -354,34 +330,31 @@ fill_row(struct page *page, struct view_message *view)
 }
 
 void
-page_message_fill(struct page *page, struct view_message *view)
+page_message_fill(struct page *page)
 {
 	struct message_page *mp = page->mine;
-	struct reasons *why = arena_get(&page->mem, sizeof(*why));
+	struct view_message *view = &mp->view;
 
+	mp->stored_risk = mp->m.risk;
+	if (mp->read.findings.mem == NULL)
+		mp->read.findings.mem = &page->mem;
 	fill_row(page, view);
-	if (mp->open.problem != NULL)
-		add_reason(why, 2, mp->open.problem);
-	else if (mp->is_open && !mp->digest_ok)
-		add_reason(why, 2,
-		    "The fingerprint does not fit what the database says. "
-		    "Somebody changed it. Only reject is possible.");
-	if (mp->m.integrity[0] != '\0')
-		add_reason(why, 2,
-		    "The relay found that bytes, recipients or release had "
-		    "been changed and gave it back.");
-	if (mp->m.round > 1)
-		add_reason(why, 0,
-		    "It was approved before and came back (see History).");
-	if (mp->m.edited)
-		add_reason(why, 1, "It was edited by an operator.");
-	fill_rcpts(page, view, why);
-	fill_content(page, view, why);
+	fill_rcpts(page, view);
+	fill_content(page, view);
 	fill_context(page, view);
 	fill_decision(page, view);
 	fill_events(page, view);
 	fill_neighbours(page, view);
+}
+
+void
+page_message_finish(struct page *page)
+{
+	struct message_page *mp = page->mine;
+	struct view_message *view = &mp->view;
+
+	view->risk = words_risk(mp->m.risk);
+	view->risk_rose = mp->m.risk > mp->stored_risk;
 	fill_rights(page, view);
-	view->reasons = why->row;
-	view->reason_count = why->n;
+	page_findings_show(page);
 }

@@ -204,6 +204,9 @@ struct view_event {
 struct view_reason {
 	const char *text;
 	int weight; /* 0 info, 1 medium, 2 high */
+	char *const *details; /* what is meant; untrusted */
+	size_t detail_count;
+	size_t more; /* details that are not listed */
 };
 
 struct view_message {
@@ -215,8 +218,9 @@ struct view_message {
 	const char *mail_from;
 	const char *reply_to; /* set only if it differs from From */
 	int64_t at_us, expires_us, size, date_us;
-	const struct view_reason *reasons;
+	const struct view_reason *reasons; /* heaviest first */
 	size_t reason_count;
+	bool risk_rose; /* opening showed more than the queue knew */
 	const struct view_rcpt *rcpts;
 	size_t rcpt_count;
 	const char *const *ghosts; /* in To or Cc, but will not receive */

@@ -109,6 +109,22 @@ put_who(struct buf *out, const struct view_shell *shell,
 }
 
 static void
+put_reason(struct buf *out, const struct view_reason *reason)
+{
+	size_t i;
+
+	HTML(out, LIT("<li data-weight=\""), NUM(reason->weight), LIT("\">"),
+	    TEXT(reason->text));
+	for (i = 0; i < reason->detail_count; i++)
+		HTML(out, LIT(" <code class=\"told\"><bdi>"),
+		    TEXT(reason->details[i]), LIT("</bdi></code>"));
+	if (reason->more > 0)
+		HTML(out, LIT(" <span class=\"muted\">and "), NUM(reason->more),
+		    LIT(" more</span>"));
+	HTML(out, LIT("</li>"));
+}
+
+static void
 put_reasons(struct buf *out, const struct view_message *m)
 {
 	size_t i;
@@ -116,10 +132,15 @@ put_reasons(struct buf *out, const struct view_message *m)
 	if (m->reason_count == 0)
 		return;
 	HTML(out, LIT("<section class=\"panel reasons\" id=\"why\">"
-		      "<h2>Reasons to look</h2><ul>"));
+		      "<h2>Reasons to look</h2>"));
+	if (m->risk_rose)
+		HTML(out,
+		    LIT("<p class=\"rose\" id=\"rose\">Opening it showed "
+			"more than the quick search at submission: its risk "
+			"went up.</p>"));
+	HTML(out, LIT("<ul>"));
 	for (i = 0; i < m->reason_count; i++)
-		HTML(out, LIT("<li data-weight=\""), NUM(m->reasons[i].weight),
-		    LIT("\">"), TEXT(m->reasons[i].text), LIT("</li>"));
+		put_reason(out, &m->reasons[i]);
 	HTML(out, LIT("</ul></section>"));
 }
 

@@ -427,6 +427,8 @@ look_pem(const struct search *s, const char *p)
 	}
 	eol = memchr(p, '\n', n);
 	n = (size_t)((eol != NULL ? eol : s->end) - p);
+	if (n > 0 && p[n - 1] == '\r')
+		n--;
 	if (n > 80)
 		n = 80;
 	if (memmem(p, n, key, sizeof(key) - 1) != NULL)

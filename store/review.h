@@ -176,6 +176,33 @@ void review_decisions(const struct store_operator *who,
     const struct uuid *message, struct arena *mem, struct review_decisions *out,
     review_done_fn *done, void *arg);
 
+/* Of one of the first 100 recipients, by `ix` from 1: was it reached before? */
+struct review_knows {
+	int ix;
+	bool by_inbox; /* this address, by this inbox */
+	bool by_any; /* its domain, by any inbox in scope */
+};
+struct review_known {
+	struct review_answer is;
+	struct review_knows *row;
+	size_t n;
+};
+void review_known(const struct store_operator *who, const struct uuid *message,
+    struct arena *mem, struct review_known *out, review_done_fn *done,
+    void *arg);
+
+/* The risk after it was raised, and what the operator may do now. */
+struct review_risk {
+	struct review_answer is;
+	int risk;
+	bool may_decide;
+	char *may_why;
+};
+/* Raise the risk of a held message of this version; it never falls. */
+void review_risk(const struct store_operator *who, const struct uuid *message,
+    int version, int risk, struct arena *mem, struct review_risk *out,
+    review_done_fn *done, void *arg);
+
 /* A pause in force in the operator's scope; at most 20 inboxes are listed. */
 struct review_pause {
 	char *level; /* "global", "tenant" or "inbox" */

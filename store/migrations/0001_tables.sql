@@ -500,6 +500,9 @@ CREATE TABLE d.delivery (
 	next_attempt_at timestamptz,
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (message_id, tenant_id, ix)) PARTITION BY RANGE (message_id);
+-- Whom did an inbox reach before?
+CREATE INDEX delivery_known ON d.delivery (tenant_id, domain, canon, inbox_id)
+	WHERE status = 3;
 
 CREATE TABLE d.attempt (
 	message_id uuid NOT NULL,

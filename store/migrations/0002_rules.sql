@@ -294,7 +294,15 @@ BEGIN
 			RAISE EXCEPTION 'round and version change only with the state'
 			    USING ERRCODE = '23514';
 		END IF;
+		IF NEW.risk < OLD.risk OR NEW.risk > OLD.risk AND NEW.state <> 1 THEN
+			RAISE EXCEPTION 'the risk of held mail can only rise'
+			    USING ERRCODE = '23514';
+		END IF;
 		RETURN NEW;
+	END IF;
+	IF NEW.risk <> OLD.risk THEN
+		RAISE EXCEPTION 'the risk of held mail can only rise'
+		    USING ERRCODE = '23514';
 	END IF;
 	IF NOT EXISTS (SELECT 1 FROM d.edge e WHERE e.from_state = OLD.state
 	    AND e.to_state = NEW.state AND e.actor = current_user) THEN

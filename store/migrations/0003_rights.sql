@@ -104,7 +104,8 @@ SELECT d.let('p_read', x, 'SELECT', 'box') FROM unnest(ARRAY['message', 'body',
 SELECT d.let('p_review', x, 'SELECT', 'scope') FROM unnest(ARRAY['message',
 	'body', 'state', 'decision', 'release', 'delivery', 'attempt', 'event',
 	'send_q', 'quota', 'inbox']) x;
-SELECT d.let('p_review', 'state', 'UPDATE (state, round, detail)', 'scope');
+SELECT d.let('p_review', 'state', 'UPDATE (state, round, detail, risk)',
+	'scope');
 SELECT d.let('p_review', 'decision', 'INSERT', 'scope');
 SELECT d.let('p_review', 'release', 'INSERT', 'scope');
 SELECT d.let('p_review', 'delivery', 'UPDATE (status, reply, next_attempt_at)',

@@ -845,6 +845,82 @@ BEGIN
 	    WHERE z.message_id = mid ORDER BY x.ix;
 END $$;
 
+-- Which of the first 100 recipients were reached before: by this inbox, and
+-- their domains by any inbox in scope. Asked on opening, never on the way in.
+CREATE FUNCTION api.review_known_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, ix int, by_inbox boolean, by_any boolean)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND NOT d.op_may_open(o.operator_id, mid) THEN
+		o.status := 404;
+		o.code := 'not_found';
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean,
+		    NULL::boolean;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, x.ix::int,
+	    EXISTS (SELECT 1 FROM d.delivery y WHERE y.tenant_id = z.tenant_id
+	        AND y.domain = d.domain_of(x.address)
+	        AND y.canon = d.canon(x.address) AND y.inbox_id = z.inbox_id
+	        AND y.status = 3),
+	    EXISTS (SELECT 1 FROM d.delivery y WHERE y.tenant_id = z.tenant_id
+	        AND y.domain = d.domain_of(x.address) AND y.status = 3)
+	    FROM d.state z
+	    JOIN d.message m ON m.message_id = z.message_id
+	        AND m.tenant_id = z.tenant_id AND m.version = z.version
+	    CROSS JOIN unnest(m.rcpt) WITH ORDINALITY x(address, ix)
+	    WHERE z.message_id = mid AND x.ix <= 100 ORDER BY x.ix;
+END $$;
+
+-- Opening showed more than the quick search: the stricter counts (A8).
+CREATE FUNCTION api.review_risk_1(s bytea, mid uuid, for_version smallint,
+	higher smallint)
+	RETURNS TABLE (status int, code text, risk smallint, may_decide boolean,
+	may_why text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	g record;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND NOT d.op_may_open(o.operator_id, mid) THEN
+		o.status := 404;
+		o.code := 'not_found';
+	ELSIF o.status = 200 AND (higher IS NULL OR higher NOT BETWEEN 0 AND 100)
+	    THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::boolean,
+		    NULL::text;
+		RETURN;
+	END IF;
+	SELECT y.* INTO g FROM d.state y WHERE y.message_id = mid FOR UPDATE;
+	IF g.state = 1 AND g.version = for_version AND g.risk < higher THEN
+		UPDATE d.state y SET risk = higher WHERE y.message_id = mid
+		    AND y.tenant_id = g.tenant_id;
+		PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
+		    'message.risk', mid, json_build_object('from', g.risk, 'to',
+		    higher, 'version', g.version)::text);
+		g.risk := higher;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, g.risk, w.why IS NULL, w.why
+	    FROM (SELECT d.decide_no(o.operator_id, o.step_up, g.tenant_id,
+	        g.inbox_id, g.state, g.risk, 'a', g.integrity) AS why) w;
+END $$;
+
 CREATE FUNCTION api.review_events_1(s bytea, mid uuid)
 	RETURNS TABLE (status int, code text, n int, type text, at timestamptz, actor text, state
 	smallint, detail text, who text)
@@ -984,7 +1060,7 @@ GRANT EXECUTE ON FUNCTION api.review_tenants_1, api.review_inboxes_1,
 	api.review_list_1, api.review_count_1, api.review_get_1,
 	api.review_keys_1, api.review_body_1, api.review_recipients_1,
 	api.review_events_1, api.review_attempts_1, api.review_decisions_1,
-	api.review_pauses_1
+	api.review_pauses_1, api.review_known_1, api.review_risk_1
 	TO l_review;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_review;

@@ -210,12 +210,17 @@ static const struct view_rcpt rcpts[] = {
 
 static const char *const ghosts[] = { "boss@example.com" };
 
+static char reads[] = "xn--pypal-4ve.com reads p\xd0\xb0ypal.com";
+static char *const mixed[] = { reads };
 static const struct view_reason reasons[] = {
-	{ "A recipient stands in no header (Bcc)", 1 },
-	{ "Reply-To differs from From", 1 },
-	{ "A domain mixes Cyrillic and Latin letters: it reads as "
-	  "paypal.com",
-	    2 },
+	{ .text = "A domain mixes letters of several scripts, as forged names "
+		  "do.",
+	    .weight = 2,
+	    .details = mixed,
+	    .detail_count = 1,
+	    .more = 2 },
+	{ .text = "Reply-To differs from From", .weight = 1 },
+	{ .text = "A recipient stands in no header (Bcc)", .weight = 0 },
 };
 
 static const char text[] =

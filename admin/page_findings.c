@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * page_findings.c - from all that was gathered of a message to the reasons to
+ * look that its page lists
+ */
+#include "admin/page_message.h"
+
+#include <string.h>
+
+#include "admin/words.h"
+#include "mail/address.h"
+#include "policy/vocabulary.h"
+
+#define NOTES_MAX 8 /* reasons that are no findings */
+
+/* ---- finding */
+
+static void
+note_domain(struct findings *f, const char *address)
+{
+	const char *at = strrchr(address, '@');
+
+	if (at != NULL)
+		findings_domain(f, str_of(at + 1));
+}
+
+/* Its domain is compared with all others later. */
+static void
+add_reply(void *arg, enum finding f, struct str what)
+{
+	if (f == FINDING_REPLY_DOMAIN || f == FINDING_REPLY_MAILBOX)
+		findings_add(arg, f, what);
+}
+
+static void
+look_at_reply(struct message_page *mp)
+{
+	struct address reply, own;
+
+	if (mp->read.reply_canonical == NULL ||
+	    address_parse(&reply, str_of(mp->read.reply_canonical)) !=
+		ADDRESS_OK ||
+	    address_parse(&own, str_of(mp->m.address)) != ADDRESS_OK)
+		return;
+	finding_search_reply(&reply, &own, add_reply, &mp->read.findings);
+	note_domain(&mp->read.findings, mp->read.reply_canonical);
+}
+
+static void
+look_at_rcpts(struct message_page *mp)
+{
+	struct findings *f = &mp->read.findings;
+	struct str rest = str_of(mp->m.rcpts), one;
+	size_t i, known = 0;
+
+	for (i = 0; rest.n > 0; i++) {
+		one = str_split(&rest, '\n');
+		if (i < strlen(mp->m.kinds) && mp->m.kinds[i] == 'o')
+			continue;
+		(void)str_split(&one, '@');
+		findings_domain(f, one);
+	}
+	if (i >= FINDING_MANY)
+		findings_add(f, FINDING_RCPT_MANY, (struct str){ "", 0 });
+	for (known = 0; known < mp->known.n; known++) {
+		const struct review_knows *k = &mp->known.row[known];
+		const char *address;
+
+		if (k->ix < 1 || (size_t)k->ix > mp->rcpts.n)
+			continue;
+		address = mp->rcpts.row[k->ix - 1].address;
+		if (!k->by_any)
+			findings_add(f, FINDING_DOMAIN_NEW,
+			    str_of(strrchr(address, '@') + 1));
+		else if (!k->by_inbox)
+			findings_add(f, FINDING_RCPT_NEW, str_of(address));
+	}
+}
+
+static void
+look_at_headers(struct message_page *mp)
+{
+	struct message_read *r = &mp->read;
+	size_t i;
+
+	findings_header(&r->findings, r->subject);
+	findings_header(&r->findings, r->from);
+	findings_header(&r->findings, r->reply_to);
+	for (i = 0; i < r->named_count; i++)
+		findings_header(&r->findings, r->named[i].name);
+	if (foreign_words_left(&r->foreign))
+		findings_add(
+		    &r->findings, FINDING_HEADER_UNREAD, (struct str){ 0 });
+	if (r->problem != NULL)
+		findings_add(
+		    &r->findings, FINDING_STRUCTURE, str_of(r->problem));
+}
+
+static void
+look_at_parts(struct message_page *mp)
+{
+	struct message_read *r = &mp->read;
+	struct findings *f = &r->findings;
+	const struct foreign_text *t;
+	size_t i;
+
+	for (i = 0; i < r->part_count; i++) {
+		t = r->part_texts[i];
+		if (strcmp(r->parts[i].type, "text/html") == 0)
+			findings_add(f, FINDING_HTML, (struct str){ 0 });
+		if (t != NULL &&
+		    (!t->is_answered || t->outcome != HELPER_TEXT || t->cut))
+			findings_add(
+			    f, FINDING_TEXT_UNREAD, t->request.charset);
+	}
+	for (i = 0; i < r->file_count; i++)
+		if (r->files[i].mismatch)
+			findings_add(
+			    f, FINDING_FILE_MISMATCH, str_of(r->files[i].name));
+	for (i = 0; i < r->list.count; i++) {
+		const struct mime_part *p = &r->list.part[i];
+
+		if (p->kind == MIME_MESSAGE)
+			findings_add(
+			    f, FINDING_FILE_MESSAGE, str_of(p->filename));
+		else if (p->kind == MIME_PREAMBLE || p->kind == MIME_EPILOGUE)
+			findings_add(f, FINDING_STRAY_TEXT, (struct str){ 0 });
+		else if (p->kind == MIME_LEAF && !mime_part_is_text(p) &&
+			 (p->content_id[0] == '\0' ||
+			     strncmp(p->type, "image/", 6) != 0))
+			findings_add(f, FINDING_FILE, (struct str){ 0 });
+	}
+}
+
+void
+page_findings_fill(struct page *page)
+{
+	struct message_page *mp = page->mine;
+	struct str own = str_of(mp->m.address);
+
+	look_at_reply(mp);
+	look_at_rcpts(mp);
+	look_at_headers(mp);
+	look_at_parts(mp);
+	(void)str_split(&own, '@');
+	findings_compare_domains(&mp->read.findings, own);
+}
+
+/* ---- showing */
+
+static void
+add_note(struct view_message *view, struct view_reason *row, int weight,
+    const char *text)
+{
+	row[view->reason_count++] =
+	    (struct view_reason){ .text = text, .weight = weight };
+}
+
+/* What the machine itself knows: always first. */
+static void
+add_notes(
+    struct message_page *mp, struct view_message *view, struct view_reason *row)
+{
+	if (mp->open.problem != NULL)
+		add_note(view, row, 2, mp->open.problem);
+	else if (mp->is_open && !mp->digest_ok)
+		add_note(view, row, 2,
+		    "The fingerprint does not fit what the database says. "
+		    "Somebody changed it. Only reject is possible.");
+	if (mp->m.integrity[0] != '\0')
+		add_note(view, row, 2,
+		    "The relay found that bytes, recipients or release had "
+		    "been changed and gave it back.");
+	if (mp->m.round > 1)
+		add_note(view, row, 0,
+		    "It was approved before and came back (see History).");
+	if (mp->m.edited)
+		add_note(view, row, 1, "It was edited by an operator.");
+}
+
+static void
+add_finding(struct view_message *view, struct view_reason *row, enum finding f,
+    const struct findings_of *of)
+{
+	row[view->reason_count++] = (struct view_reason){
+		.text = finding_text(f),
+		.weight = (int)words_risk(finding_weight(f)),
+		.details = of->detail,
+		.detail_count = of->details,
+		.more = of->count - of->details,
+	};
+}
+
+void
+page_findings_show(struct page *page)
+{
+	struct message_page *mp = page->mine;
+	struct view_message *view = &mp->view;
+	const struct findings *f = &mp->read.findings;
+	struct view_reason *row =
+	    arena_array(&page->mem, FINDING_COUNT + NOTES_MAX, sizeof(*row));
+	int weight, i;
+
+	add_notes(mp, view, row);
+	for (weight = 100; weight > 0; weight--)
+		for (i = 0; i < FINDING_COUNT; i++)
+			if (finding_weight(i) == weight &&
+			    finding_marked(&f->marks, i))
+				add_finding(view, row, i, &f->of[i]);
+	view->reasons = row;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: ISC
+// What is found in a message stands on its page, heaviest first, and what
+// opening it shows counts from then on.
+import assert from 'node:assert/strict';
+import { signIn, mail, uuid } from './lib.mjs';
+
+const CARD = '4111 1111 1111 1111';
+const PEM = '-----BEGIN EC ' + 'PRIVATE KEY-----\nMHcCAQEE\n';
+
+const reasons = (page) => page.$$eval('#why li', (all) => all.map((li) => ({
+	weight: Number(li.dataset.weight), text: li.textContent,
+	marks: [...li.querySelectorAll('.told')].map((m) => m.textContent) })));
+const has = (all, words) => {
+	const one = all.find((r) => r.text.includes(words));
+	assert.ok(one, words + ' in ' + JSON.stringify(all));
+	return one;
+};
+
+export default function ({ test, using, held, stack }) {
+	const risk = async (id) => (await stack.sql(
+		'SELECT risk FROM d.state WHERE message_id = %s', uuid(id)))[0].risk;
+	const parts = (...all) => ({
+		more: 'Content-Type: multipart/mixed; boundary=b\n',
+		body: all.map((p) => '--b\n' + p).join('\n') + '\n--b--\n' });
+
+	test('an ordinary mail has no reason that is more than ordinary', () =>
+		using({}, async (page) => {
+			const id = await held({ risk: 10 });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			for (const r of await reasons(page))
+				assert.equal(r.weight, 0, r.text);
+			assert.equal(await page.locator('#approve > summary').count(), 0);
+			assert.ok(await risk(id) < 25);
+		}));
+
+	test('findings stand on the page, and the stricter risk counts', () =>
+		using({}, async (page) => {
+			const plain = await held({ risk: 10, subject: 'Plain one' });
+			const id = await held({ risk: 10, subject: 'Found out',
+				raw: mail({ subject: 'Found out', more: 'Reply-To: ' +
+					'desk@agents.examp1e.com\nContent-Type: text/plain; ' +
+					'charset=utf-8\nContent-Transfer-Encoding: 8bit\n', body: PEM + 'card ' + CARD +
+					'\npass\u200bword \u202e001\n' }) });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			const all = await reasons(page);
+			const weights = all.map((r) => r.weight);
+			assert.deepEqual(weights, weights.toSorted((a, b) => b - a));
+			assert.equal(has(all, 'private key').weight, 2);
+			assert.deepEqual(has(all, 'card number').marks, ['… 1111']);
+			assert.equal(has(all, 'card number').weight, 1);
+			assert.deepEqual(has(all, 'looks like another').marks,
+				['agents.examp1e.com looks like agents.example.com']);
+			assert.match(has(all, 'another order').marks[0], /U\+202E/);
+			assert.match(has(all, 'invisible characters').marks[0], /U\+200B/);
+			has(all, 'another domain than From');
+			assert.match(await page.textContent('#rose'), /went up/);
+			assert.match(await page.textContent('.title'), /High/);
+			assert.equal(await page.locator('input[name=domain]').count(), 1);
+			assert.equal(await page.locator(
+				'#approve-form input[name=password]').count(), 1);
+			// it is kept, written down, and orders the queue
+			const now = await risk(id);
+			assert.ok(now >= 95, String(now));
+			const noted = await stack.sql('SELECT detail FROM d.audit ' +
+				"WHERE event = 'message.risk' AND message_id = %s",
+			uuid(id));
+			assert.equal(noted.length, 1);
+			await page.goto('/q');
+			const order = await page.$$eval('a[href^="/m/"]', (links) =>
+				links.map((a) => a.getAttribute('href').slice(3)));
+			assert.ok(order.indexOf(id) >= 0 &&
+				(order.indexOf(id) < order.indexOf(plain) ||
+				order.indexOf(plain) < 0));
+			// looking again says nothing of a rise and changes nothing
+			await page.goto('/m/' + id);
+			assert.equal(await page.locator('#rose').count(), 0);
+			assert.equal(await risk(id), now);
+		}));
+
+	test('files and names that deceive', () => using({}, async (page) => {
+		const id = await held({ risk: 10, rcpt: ['jana@xn--pypal-4ve.com'],
+			raw: mail({ to: 'jana@xn--pypal-4ve.com', ...parts(
+				'Content-Type: text/plain\n\nHello',
+				'Content-Type: application/pdf\nContent-Disposition: ' +
+				'attachment; filename="bill.pdf      .exe"\n\nMZ\x01',
+				'Content-Type: application/pdf\nContent-Disposition: ' +
+				'attachment; filename="real.pdf"\n\n%PDF-1.7 /Encrypt',
+			) }) });
+		await signIn(page, stack);
+		await page.goto('/m/' + id);
+		const all = await reasons(page);
+		has(all, 'program, script or installer');
+		has(all, 'pushes its ending'.replace('pushes', 'push'));
+		has(all, 'not what it says');
+		assert.deepEqual(has(all, 'encrypted').marks, ['real.pdf']);
+		assert.match(has(all, 'several scripts').marks[0], /reads p.ypal/);
+		has(all, 'looks like another').marks.includes(
+			'xn--pypal-4ve.com looks like paypal.com');
+	}));
+}

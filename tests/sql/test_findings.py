@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: ISC
+"""What opening a message asks the database and tells it (decision A8)."""
+import psycopg2
+import pytest
+
+from pgcluster import call, call1, submit
+
+
+def raise_to(w, s, m, risk, version=1):
+    return call1(w.rv, "review_risk_1", s=s, mid=m["mid"],
+                 for_version=version, higher=risk)
+
+
+def test_the_risk_of_held_mail_only_rises(w, x, su):
+    capped = w.operator("riser", "reviewer", tenant=x.tenant)
+    m = x.message(risk=10)
+    submit(w.gw, m)
+    r = raise_to(w, capped, m, 40)
+    assert (r["status"], r["risk"], r["may_decide"]) == (200, 40, True)
+    assert raise_to(w, capped, m, 20)["risk"] == 40
+    assert raise_to(w, capped, m, 90, version=2)["risk"] == 40
+    r = raise_to(w, capped, m, 80)
+    assert (r["risk"], r["may_why"]) == (80, "missing_permission")
+    assert w.approve(m, capped)["code"] == "missing_permission"
+    for wrong in (101, -1, None):
+        assert raise_to(w, capped, m, wrong)["status"] == 422
+    with su.cursor() as cur:
+        with pytest.raises(psycopg2.Error, match="only rise"):
+            cur.execute("UPDATE d.state SET risk = 5 WHERE message_id = %s",
+                        (str(m["mid"]),))
+    with su.cursor() as cur:
+        cur.execute("SELECT detail FROM d.audit WHERE event = 'message.risk'"
+                    " AND message_id = %s ORDER BY at", (str(m["mid"]),))
+        assert len(cur.fetchall()) == 2
+    # decided: nothing rises any more
+    assert w.reject(m, capped)["state"] == 3
+    assert raise_to(w, capped, m, 95)["risk"] == 80
+
+
+def test_others_may_not(w, x):
+    m = x.message(risk=10)
+    submit(w.gw, m)
+    other = w.operator("elsewhere", "reviewer", tenant=w.tenants[1])
+    assert raise_to(w, other, m, 90)["status"] == 404
+    assert call1(w.rv, "review_known_1", s=other,
+                 mid=m["mid"])["status"] == 404
+    for name, more in (("review_risk_1", dict(for_version=1, higher=90)),
+                       ("review_known_1", {})):
+        assert call1(w.rv, name, s=b"x" * 32, mid=m["mid"],
+                     **more)["status"] == 401
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            call(w.gw, name, s=other, mid=m["mid"], **more)
+
+
+def test_who_was_reached_before(w, x, su):
+    s = w.operator("knower", "reviewer", tenant=x.tenant)
+    far = w.operator("far", "reviewer", tenant=x.tenant, inbox=x.inbox)
+    y = w.inbox(w.tenants[0], "known@t0.example")
+
+    def known(m, who=s):
+        return [(r["by_inbox"], r["by_any"]) for r in call(
+            w.rv, "review_known_1", s=who, mid=m["mid"])]
+
+    def deliver(box, rcpt, status):
+        m = box.message([rcpt])
+        submit(w.gw, m)
+        assert w.approve(m, s)["state"] == 2
+        with su.cursor() as cur:
+            cur.execute("SET session_replication_role = replica;"
+                        "UPDATE d.delivery SET status = %s WHERE message_id"
+                        " = %s; SET session_replication_role = origin",
+                        (status, str(m["mid"])))
+
+    m = x.message(["Ann@seen.example", "bob@seen.example"])
+    submit(w.gw, m)
+    assert known(m) == [(False, False)] * 2
+    deliver(x, "ann@seen.example", 5)  # refused: it was not reached
+    assert known(m) == [(False, False)] * 2
+    deliver(y, "ann@seen.example", 3)
+    assert known(m) == [(False, True)] * 2
+    # who sees only this inbox is not told of the others
+    assert known(m, far) == [(False, False)] * 2
+    deliver(x, "ann@seen.example", 3)
+    assert known(m) == [(True, True), (False, True)]
+    assert known(m, far) == [(True, True), (False, True)]
