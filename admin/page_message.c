@@ -176,6 +176,8 @@ gather(struct page *page)
 	    page_wait(page));
 	review_recipients(who, &mp->id, &page->mem, &mp->rcpts, page_arrived,
 	    page_wait(page));
+	review_attempts(who, &mp->id, &page->mem, &mp->attempts, page_arrived,
+	    page_wait(page));
 	review_events(who, &mp->id, &page->mem, &mp->events, page_arrived,
 	    page_wait(page));
 	review_decisions(who, &mp->id, &page->mem, &mp->decisions, page_arrived,

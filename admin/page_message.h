@@ -14,6 +14,7 @@ struct message_page {
 	const char *why; /* reason to open a decided message, or NULL */
 	struct review_message m;
 	struct review_recipients rcpts;
+	struct review_attempts attempts;
 	struct review_events events;
 	struct review_decisions decisions;
 	struct review_rows around; /* the queue's first rows: neighbours */

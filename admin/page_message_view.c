@@ -87,8 +87,9 @@ fill_rcpt(
 		to->attempts = r->attempts;
 		to->next_us = r->delivery == DELIVERY_DEFERRED ? r->next_us : 0;
 		if (r->reply_code != 0)
-			buf_printf(&reply, "%d %s %s", r->reply_code,
-			    r->enhanced, r->reply);
+			buf_printf(
+			    &reply, "%d %s ", r->reply_code, r->enhanced);
+		buf_puts(&reply, r->reply);
 		to->reply = arena_str(&page->mem, buf_str(&reply));
 		buf_free(&reply);
 	}
@@ -210,6 +211,29 @@ fill_decision(struct page *page, struct view_message *view)
 	view->decision_note = d->note;
 	view->hint = d->hint;
 	view->decided_us = d->at_us;
+}
+
+static void
+fill_attempts(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	struct view_attempt *attempts =
+	    arena_array(&page->mem, mp->attempts.n + 1, sizeof(*attempts));
+	size_t i;
+
+	for (i = 0; i < mp->attempts.n; i++) {
+		const struct review_attempt *a = &mp->attempts.row[i];
+
+		attempts[i] = (struct view_attempt){ .at_us = a->at_us,
+			.dot_us = a->dot_us,
+			.ended_us = a->ended_us,
+			.domain = a->domain,
+			.mx = a->mx,
+			.tls = a->tls,
+			.result = a->result };
+	}
+	view->attempts = attempts;
+	view->attempt_count = mp->attempts.n;
 }
 
 static void
@@ -343,6 +367,7 @@ page_message_fill(struct page *page)
 	fill_content(page, view);
 	fill_context(page, view);
 	fill_decision(page, view);
+	fill_attempts(page, view);
 	fill_events(page, view);
 	fill_neighbours(page, view);
 }

@@ -194,6 +194,12 @@ struct view_file {
 	const char *sha256; /* 64 hex */
 };
 
+/* One try to hand it to one host; the strings are the other side's. */
+struct view_attempt {
+	int64_t at_us, dot_us, ended_us; /* 0: not yet, or never */
+	const char *domain, *mx, *tls, *result;
+};
+
 struct view_event {
 	int64_t at_us;
 	const char *what; /* in words */
@@ -235,6 +241,8 @@ struct view_message {
 	const char *raw;
 	size_t raw_n;
 	bool raw_cut;
+	const struct view_attempt *attempts;
+	size_t attempt_count;
 	const struct view_event *events;
 	size_t event_count;
 	const char *purpose, *run_id, *task_id, *model, *note; /* untrusted */

@@ -52,27 +52,18 @@ put_rcpt(struct buf *out, const struct view_shell *shell,
 	if (rcpt->external)
 		HTML(out, LIT(" <span class=\"chip\">external</span>"));
 	HTML(out, LIT("</span>"));
-	if (rcpt->delivery >= 0) {
-		HTML(out, LIT("<span class=\"fate\">"));
-		view_part_delivery(out, rcpt->delivery);
-		if (rcpt->next_us != 0) {
-			HTML(out, LIT(" <span class=\"muted\">next try in "));
-			view_part_left(out, shell->now_us, rcpt->next_us);
-			HTML(out, LIT("</span>"));
-		}
-		if (rcpt->reply != NULL && rcpt->reply[0] != '\0')
-			HTML(out, LIT(" <code class=\"reply\">"),
-			    TEXT(rcpt->reply), LIT("</code>"));
-		HTML(out, LIT("</span>"));
-	}
+	if (rcpt->delivery >= 0)
+		view_message_fate(out, shell, rcpt);
 	HTML(out, LIT("</li>"));
 }
 
 static void
 put_sender(struct buf *out, const struct view_message *m)
 {
-	HTML(out, LIT("<dl class=\"from\"><dt>From</dt><dd><bdi>"),
-	    TEXT(m->from), LIT("</bdi></dd>"));
+	HTML(out, LIT("<dl class=\"from\">"));
+	if (m->from != NULL)
+		HTML(out, LIT("<dt>From</dt><dd><bdi>"), TEXT(m->from),
+		    LIT("</bdi></dd>"));
 	if (m->reply_to != NULL)
 		HTML(out, LIT("<dt>Reply-To</dt><dd><bdi>"), TEXT(m->reply_to),
 		    LIT("</bdi> <span class=\"chip warn\">answers go "
@@ -251,6 +242,7 @@ view_message(struct buf *out, const struct view_shell *shell,
 	view_message_body(out, shell, m);
 	view_message_files(out, m);
 	put_context(out, m);
+	view_message_delivery(out, m);
 	put_events(out, m);
 	HTML(out, LIT("</div><aside class=\"side\" aria-label=\"Decision\">"));
 	view_message_decide(out, shell, m);

@@ -14,6 +14,12 @@ void view_message_body(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
 void view_message_files(struct buf *out, const struct view_message *m);
 
+/* What became of one recipient, and each try. (view_delivery.c) */
+struct view_rcpt;
+void view_message_fate(struct buf *out, const struct view_shell *shell,
+    const struct view_rcpt *rcpt);
+void view_message_delivery(struct buf *out, const struct view_message *m);
+
 /* Approve, reject, undo, or what was decided. (view_decide.c) */
 void view_message_decide(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);

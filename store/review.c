@@ -413,6 +413,45 @@ review_recipients(const struct store_operator *who, const struct uuid *message,
 }
 
 static void
+fill_attempts(void *out, struct arena *mem, const struct pg_result *res)
+{
+	struct review_attempts *o = out;
+	int i;
+
+	o->n = (size_t)pg_rows(res);
+	o->row = arena_array(mem, o->n, sizeof(*o->row));
+	for (i = 0; i < pg_rows(res); i++)
+		o->row[i] = (struct review_attempt){
+			.domain = TEXT("domain"),
+			.mx = TEXT("mx"),
+			.tls = TEXT("tls"),
+			.result = TEXT("result"),
+			.at_us = TIME("at"),
+			.dot_us = TIME("dot_at"),
+			.ended_us = TIME("ended_at"),
+		};
+}
+
+void
+review_attempts(const struct store_operator *who, const struct uuid *message,
+    struct arena *mem, struct review_attempts *out, review_done_fn *done,
+    void *arg)
+{
+	struct review_call call = {
+		.sql = "select * from api.review_attempts_1($1,$2)",
+		.mem = mem,
+		.out = out,
+		.fill = fill_attempts,
+		.done = done,
+		.arg = arg,
+	};
+
+	review_session_arg(&call.args, who);
+	pg_uuid(&call.args, message);
+	review_call(who->db, &call);
+}
+
+static void
 fill_events(void *out, struct arena *mem, const struct pg_result *res)
 {
 	struct review_events *o = out;

@@ -149,6 +149,20 @@ void review_recipients(const struct store_operator *who,
     const struct uuid *message, struct arena *mem,
     struct review_recipients *out, review_done_fn *done, void *arg);
 
+/* A try to hand it over to one domain; the last 200, oldest first. */
+struct review_attempt {
+	char *domain, *mx, *tls, *result; /* what hosts said: untrusted */
+	int64_t at_us, dot_us, ended_us; /* 0 = not yet, or never */
+};
+struct review_attempts {
+	struct review_answer is;
+	struct review_attempt *row;
+	size_t n;
+};
+void review_attempts(const struct store_operator *who,
+    const struct uuid *message, struct arena *mem, struct review_attempts *out,
+    review_done_fn *done, void *arg);
+
 struct review_event {
 	int64_t at_us;
 	char *type, *actor, *who, *detail;

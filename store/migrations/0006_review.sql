@@ -987,8 +987,9 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.domain, y.n, y.at, y.ended_at,
-	    y.worker, y.mx, y.tls, y.dot_at, y.result FROM d.attempt y
-	    WHERE y.message_id = mid ORDER BY y.at;
+	    y.worker, y.mx, y.tls, y.dot_at, y.result FROM (
+	        SELECT a.* FROM d.attempt a WHERE a.message_id = mid
+	        ORDER BY a.at DESC LIMIT 200) y ORDER BY y.at;
 END $$;
 
 CREATE FUNCTION api.review_decisions_1(s bytea, mid uuid)

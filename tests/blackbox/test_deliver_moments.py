@@ -8,13 +8,15 @@ can no longer be undone or canceled; it leaves once, and only once.
 The fake smarthost keeps the worker at each moment: nothing here sleeps.
 """
 import contextlib
+import html
 import os
+import re
 import time
 
 import pytest
 
 from tests.lib import postern, seals
-from tests.lib.pages import Pages
+from tests.lib.pages import Pages, public_id
 from tests.lib.relaying import Relaying
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
@@ -187,6 +189,20 @@ def case(r):
 def sent_and_audited(c):
     c.sent_once()
     assert c.r.audit(c.mid) == [*SUBMITTED, "worker message.result"]
+
+
+def test_the_page_tells_of_the_try(case):
+    """What the worker wrote down, on the page of the message."""
+    c = case("queued")
+    c.go()
+    sent_and_audited(c)
+    status, _, page = c.r.pages.call("GET", "/m/" + public_id(c.mid))
+    assert status == 200
+    text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
+    assert "Delivery 1 try" in text
+    assert re.search(r"localhost for dest\.example TLSv1\.3 \S+ verified all "
+                     "of it was handed over taken", text), text
+    assert "Delivered 250 2.0.0" in text, text
 
 
 # -- undo and cancel ------------------------------------------------------------

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * view_delivery.c - what the other side said, recipient by recipient and try
+ * by try. All of its words are untrusted.
+ */
+#include "admin/view.h"
+
+#include <string.h>
+
+#include "admin/html.h"
+#include "admin/view_message.h"
+#include "base/buf.h"
+
+static bool
+is_given(const char *s)
+{
+	return s != NULL && s[0] != '\0';
+}
+
+void
+view_message_fate(struct buf *out, const struct view_shell *shell,
+    const struct view_rcpt *rcpt)
+{
+	HTML(out, LIT("<span class=\"fate\">"));
+	view_part_delivery(out, rcpt->delivery);
+	if (rcpt->attempts > 1)
+		HTML(out, LIT(" <span class=\"muted\">after "),
+		    NUM(rcpt->attempts), LIT(" tries</span>"));
+	if (rcpt->next_us != 0) {
+		HTML(out, LIT(" <span class=\"muted\">next try in "));
+		view_part_left(out, shell->now_us, rcpt->next_us);
+		HTML(out, LIT("</span>"));
+	}
+	if (is_given(rcpt->reply))
+		HTML(out, LIT(" <code class=\"reply\">"), TEXT(rcpt->reply),
+		    LIT("</code>"));
+	HTML(out, LIT("</span>"));
+}
+
+/* How far it came. The recipients' rows say what the answer meant. */
+static void
+put_reach(struct buf *out, const struct view_attempt *a)
+{
+	if (a->dot_us != 0 && a->ended_us != 0)
+		HTML(out, LIT("all of it was handed over"));
+	else if (a->dot_us != 0)
+		HTML(out, LIT("handed over, the answer is awaited"));
+	else if (a->ended_us != 0)
+		HTML(out, LIT("ended before all of it was handed over"));
+	else
+		HTML(out, LIT("under way"));
+}
+
+static void
+put_attempt(struct buf *out, const struct view_attempt *a)
+{
+	HTML(out, LIT("<li>"));
+	view_part_time(out, a->at_us);
+	/* "none" is what the worker writes where there was none */
+	if (is_given(a->mx) && strcmp(a->mx, "none") != 0)
+		HTML(out, LIT(" <b><bdi>"), TEXT(a->mx), LIT("</bdi></b>"));
+	else
+		HTML(out, LIT(" <b>no host</b>"));
+	HTML(out, LIT(" <span class=\"muted\">for <bdi>"), TEXT(a->domain),
+	    LIT("</bdi></span>"));
+	if (is_given(a->tls) && strcmp(a->tls, "none") != 0)
+		HTML(out, LIT(" <span class=\"chip\">"), TEXT(a->tls),
+		    LIT("</span>"));
+	else if (is_given(a->mx) && strcmp(a->mx, "none") != 0)
+		HTML(out, LIT(" <span class=\"chip warn\">no TLS</span>"));
+	HTML(out, LIT(" <span class=\"detail\">"));
+	put_reach(out, a);
+	if (is_given(a->result))
+		HTML(out, LIT(" <code class=\"reply\">"), TEXT(a->result),
+		    LIT("</code>"));
+	HTML(out, LIT("</span></li>"));
+}
+
+void
+view_message_delivery(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	if (m->attempt_count == 0)
+		return;
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"delivery\"><h2>Delivery "
+		"<span class=\"muted\">"),
+	    NUM(m->attempt_count), LIT_IF(m->attempt_count == 1, " try"),
+	    LIT_IF(m->attempt_count != 1, " tries"),
+	    LIT("</span></h2><ol class=\"events\">"));
+	for (i = 0; i < m->attempt_count; i++)
+		put_attempt(out, &m->attempts[i]);
+	HTML(out, LIT("</ol></section>"));
+}
