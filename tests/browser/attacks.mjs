@@ -7,6 +7,7 @@ import { signIn, mail, posted } from './lib.mjs';
 const NASTY = '"><img src=x onerror=alert(1)></script><script>alert(2)</script>';
 const word = (text) => '=?utf-8?B?' +
 	Buffer.from(text).toString('base64') + '?=';
+const UTF8 = '; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n';
 const PASSWORD = 'a long enough pass phrase';
 
 export default function ({ test, using, held, raw, cookieOf, stack }) {
@@ -16,6 +17,7 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			const context = Object.fromEntries(['purpose', 'run_id', 'task_id',
 				'model', 'note_to_reviewer'].map((k) => [k, NASTY + bidi]));
 			const id = await held({ context, subject: NASTY + '\u202E' + 'cod',
+				rcpt: ['jana@example.org', 'no@one.example'], kinds: 'tc',
 				raw: mail({ from: word(NASTY) + ' <helpdesk@agents.example.com>',
 					to: word(NASTY + '\u202E') + ' <jana@example.org>',
 					cc: '"' + NASTY.replaceAll('"', '') + '" <no@one.example>',
@@ -23,13 +25,16 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 					more: 'X-' + 'Evil: ' + NASTY + '\nReply-To: ' +
 						word(NASTY) + ' <x@elsewhere.example>\n' +
 						'Content-Type: multipart/mixed; boundary=b\n',
-					body: '--b\nContent-Type: text/html\n\n<base href="https:' +
+					body: '--b\nContent-Type: text/html' + UTF8 + '<base href="https:' +
 						'//evil.example/"><meta http-equiv=refresh content=' +
 						'"0;url=https://evil.example/">' + NASTY + '\u202E' +
-						'\n--b\nContent-Type: application/pdf\n' +
-						'Content-Disposition: attachment; filename="' +
-						'x\u202efdp.exe ' + NASTY.replaceAll('"', '') +
-						'"\nContent-Transfer-Encoding: base64\n\nTVqQAAMA' +
+						'\n--b\nContent-Type: text/plain' + UTF8 + NASTY +
+						'\u202E\n--b\nContent-Type: application/pdf\n' +
+						"Content-Disposition: attachment; filename*=utf-8''" +
+						encodeURIComponent('x\u202efdp.exe ' + NASTY)
+							.replaceAll(/[()']/g, (c) => '%' +
+								c.charCodeAt(0).toString(16)) +
+						'\nContent-Transfer-Encoding: base64\n\nTVqQAAMA' +
 						'\n--b--\n' }) });
 			await signIn(page, stack);
 			const look = async (path) => {
@@ -47,9 +52,24 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				`/m/${id}?view=raw`, '/q?q=' + encodeURIComponent(NASTY)])
 				await look(path);
 			await page.goto('/m/' + id);
-			for (const section of ['#subject', '#agent'])
-				assert.match(await page.textContent(section),
-					/onerror=alert\(1\)/, section);
+			// the words themselves, as text, where each of them belongs
+			for (const section of ['#subject', '#agent', '#what',
+				'#who .rcpts', '#who .from', '#files'])
+				assert.ok((await page.textContent(section))
+					.includes('<img src=x onerror=alert(1)>'), section +
+					': ' + await page.textContent('#why'));
+			const names = await page.locator('#who .rcpts li')
+				.allTextContents();
+			assert.equal(names.length, 2);
+			for (const name of names)
+				assert.ok(name.includes('<script>alert(2)</script>'), name);
+			// both parts that are text, with the mark where they turn
+			const html = await page.textContent('#what .code');
+			for (const piece of ['<base href="https://evil.example/">',
+				'<meta http-equiv=refresh', NASTY + 'U+202E'])
+				assert.ok(html.includes(piece), piece);
+			assert.equal((await page.textContent('#what .prose')).trim(),
+				NASTY + 'U+202E');
 			assert.match(await page.textContent('#agent'), /U\+202E/);
 			await page.click('#reject > summary');
 			await page.check('input[value=suspicious]');
