@@ -156,6 +156,7 @@ class Killer:
 
 @pytest.fixture(scope="module")
 def k():
+    print("\nseed %d" % SEED)
     killer = Killer()
     try:
         killer.go()
@@ -176,10 +177,10 @@ def k():
         killer.sink = collections.Counter(
             re.search(rb"(?m)^Subject: (\S+)", m["data"])[1].decode()
             for m in killer.d.mx.messages)
-        print("\nseed %d, %d moments: %s\n%s acknowledged, %d sent again, "
+        print("\n%d moments: %s\n%s acknowledged, %d sent again, "
               "%d decided, %d at the smarthost, %d cut before the dot; "
               "states %s" % (
-                  SEED, len(plan), ", ".join(killer.killed),
+                  len(plan), ", ".join(killer.killed),
                   killer.tally.doors, sum(a.retries for a in killer.agents),
                   sum(len(x.done) for x in killer.deciders), len(killer.d.mx.messages),
                   len(killer.d.mx.cut), dict(collections.Counter(
