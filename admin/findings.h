@@ -40,6 +40,15 @@ void findings_file(struct findings *f, const char *name, const char *type,
     const char *sniffed, struct str bytes);
 /* A header's decoded value or a name in it; NULL is fine. */
 void findings_header(struct findings *f, const char *text);
+/*
+ * A report of postern-decode on a part of HTML; what its reader sees is
+ * appended to `shown`.
+ */
+struct buf;
+void findings_html(struct findings *f, struct str report, struct buf *shown);
+/* All plain text, and all that the HTML shows: do they say the same? */
+void findings_compare_texts(
+    struct findings *f, struct str plain, struct str html);
 /* Note a domain (any form) of a recipient, Reply-To or link. */
 void findings_domain(struct findings *f, struct str domain);
 /* All domains are known: do they pose as `own`, each other, well-known ones? */

@@ -250,14 +250,15 @@ latin_to_utf8(struct buf *text)
 
 /* For postern-decode: the leaf as it stands, or its first lines. */
 static struct foreign_text *
-note_foreign(struct message_read *r, const struct mime_part *p,
-    const struct view_part *shown)
+note_foreign(struct message_read *r, enum helper_kind kind,
+    const struct mime_part *p, const struct view_part *shown)
 {
-	struct helper_request ask = { .kind = HELPER_LEAF,
+	const char *charset = p->charset[0] != '\0' ? p->charset : "utf-8";
+	struct helper_request ask = { .kind = kind,
 		.encoding = p->encoding == MIME_QP       ? HELPER_QP
 			    : p->encoding == MIME_BASE64 ? HELPER_BASE64
 							 : HELPER_PLAIN,
-		.charset = str_of(arena_strdup(&r->mem, p->charset)),
+		.charset = str_of(arena_strdup(&r->mem, charset)),
 		.type = str_of(shown->type),
 		.bytes = { r->bytes.p + p->body_at, p->body_size } };
 
@@ -296,7 +297,7 @@ add_text(struct message_read *r, const struct mime_part *p)
 	if (is_latin(p->charset)) {
 		latin_to_utf8(&text);
 	} else if (!is_utf8(p->charset)) {
-		*foreign = note_foreign(r, p, to);
+		*foreign = note_foreign(r, HELPER_LEAF, p, to);
 		to->problem = "This part is in another character set; its "
 			      "bytes are shown as they are.";
 	} else if (!utf8_valid(buf_str(&text))) {
@@ -356,6 +357,24 @@ read_structure(struct str bytes, struct mime_list *list, const char **why)
 	return ok;
 }
 
+/* What HTML shows and hides: behind all texts, which matter more. */
+static void
+ask_pages(struct message_read *r)
+{
+	size_t i, part = 0;
+
+	for (i = 0; i < r->list.count; i++) {
+		const struct mime_part *p = &r->list.part[i];
+
+		if (p->kind != MIME_LEAF || !mime_part_is_text(p))
+			continue;
+		if (r->parts[part].code)
+			r->part_pages[part] =
+			    note_foreign(r, HELPER_HTML, p, &r->parts[part]);
+		part++;
+	}
+}
+
 static void
 read_parts(struct message_read *r)
 {
@@ -365,11 +384,14 @@ read_parts(struct message_read *r)
 	r->parts = arena_array(&r->mem, list->count + 1, sizeof(*r->parts));
 	r->part_texts =
 	    arena_array(&r->mem, list->count + 1, sizeof(*r->part_texts));
+	r->part_pages =
+	    arena_array(&r->mem, list->count + 1, sizeof(*r->part_pages));
 	r->files = arena_array(&r->mem, list->count + 1, sizeof(*r->files));
 	for (i = 0; i < list->count; i++)
 		if (list->part[i].kind == MIME_LEAF &&
 		    mime_part_is_text(&list->part[i]))
 			add_text(r, &list->part[i]);
+	ask_pages(r);
 	for (i = 0; i < list->count; i++)
 		if (list->part[i].kind == MIME_LEAF &&
 		    !mime_part_is_text(&list->part[i]))

@@ -42,6 +42,7 @@ struct message_read {
 	struct foreign foreign; /* what only postern-decode can read */
 	struct findings findings; /* of texts and files; see page_findings.c */
 	struct foreign_text **part_texts; /* one per part; NULL: none */
+	struct foreign_text **part_pages; /* reports on HTML; NULL: none */
 };
 
 /* Fills all but `bytes`. Also good as a pool's work function. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "admin/words.h"
+#include "base/buf.h"
 #include "mail/address.h"
 #include "policy/vocabulary.h"
 
@@ -96,23 +97,66 @@ look_at_headers(struct message_page *mp)
 		    &r->findings, FINDING_STRUCTURE, str_of(r->problem));
 }
 
+/* Was all of it read? NULL: it needed no help. */
+static bool
+is_whole(const struct foreign_text *t)
+{
+	return t == NULL ||
+	       (t->is_answered && t->outcome == HELPER_TEXT && !t->cut);
+}
+
+static bool
+has_alternatives(const struct message_read *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->list.count; i++)
+		if (strcmp(r->list.part[i].type, "multipart/alternative") == 0)
+			return true;
+	return false;
+}
+
+static void
+look_at_page(
+    struct findings *f, const struct foreign_text *page, struct buf *shown)
+{
+	findings_add(f, FINDING_HTML, (struct str){ 0 });
+	if (page == NULL || !is_whole(page))
+		findings_add(f, FINDING_TEXT_UNREAD, str_lit("HTML"));
+	if (page != NULL && page->is_answered)
+		findings_html(f, page->text, shown);
+}
+
+static void
+look_at_texts(struct message_page *mp)
+{
+	struct message_read *r = &mp->read;
+	struct findings *f = &r->findings;
+	struct buf plain = { 0 }, html = { 0 };
+	size_t i;
+
+	for (i = 0; i < r->part_count; i++) {
+		if (!is_whole(r->part_texts[i]))
+			findings_add(f, FINDING_TEXT_UNREAD,
+			    r->part_texts[i]->request.charset);
+		if (r->parts[i].code)
+			look_at_page(f, r->part_pages[i], &html);
+		else
+			buf_add(&plain, r->parts[i].text, r->parts[i].text_n);
+	}
+	if (has_alternatives(r))
+		findings_compare_texts(f, buf_str(&plain), buf_str(&html));
+	buf_free(&plain);
+	buf_free(&html);
+}
+
 static void
 look_at_parts(struct message_page *mp)
 {
 	struct message_read *r = &mp->read;
 	struct findings *f = &r->findings;
-	const struct foreign_text *t;
 	size_t i;
 
-	for (i = 0; i < r->part_count; i++) {
-		t = r->part_texts[i];
-		if (strcmp(r->parts[i].type, "text/html") == 0)
-			findings_add(f, FINDING_HTML, (struct str){ 0 });
-		if (t != NULL &&
-		    (!t->is_answered || t->outcome != HELPER_TEXT || t->cut))
-			findings_add(
-			    f, FINDING_TEXT_UNREAD, t->request.charset);
-	}
 	for (i = 0; i < r->file_count; i++)
 		if (r->files[i].mismatch)
 			findings_add(
@@ -141,6 +185,7 @@ page_findings_fill(struct page *page)
 	look_at_reply(mp);
 	look_at_rcpts(mp);
 	look_at_headers(mp);
+	look_at_texts(mp);
 	look_at_parts(mp);
 	(void)str_split(&own, '@');
 	findings_compare_domains(&mp->read.findings, own);

@@ -9,7 +9,9 @@
 #include <strings.h>
 
 #include "decode/charset.h"
+#include "decode/html.h"
 
+#define HTML_MAX (2 * HELPER_INPUT_MAX) /* decoded; its report is smaller */
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /* Room that is never passed: `cap` is fixed when it is made. */
@@ -33,7 +35,7 @@ text_request_size(const unsigned char *head)
 	size_t n = get_u32(head + 12);
 
 	if (memcmp(head, HELPER_REQUEST_MAGIC, 4) != 0 ||
-	    (head[4] != HELPER_LEAF && head[4] != HELPER_WORD) ||
+	    head[4] < HELPER_LEAF || head[4] > HELPER_HTML ||
 	    head[5] > HELPER_BASE64 || head[6] > HELPER_FLAG_MORE ||
 	    head[7] > HELPER_NAME_MAX || head[8] > HELPER_NAME_MAX ||
 	    head[9] != 0 || head[10] != 0 || head[11] != 0 ||
@@ -47,7 +49,7 @@ text_request_parse(struct text_request *r, const unsigned char *p, size_t n)
 {
 	if (n < HELPER_REQUEST_HEAD || text_request_size(p) != n)
 		return false;
-	r->kind = p[4] == HELPER_LEAF ? HELPER_LEAF : HELPER_WORD;
+	r->kind = (enum helper_kind)p[4];
 	r->encoding = p[5] == HELPER_BASE64 ? HELPER_BASE64
 		      : p[5] == HELPER_QP   ? HELPER_QP
 					    : HELPER_PLAIN;
@@ -236,30 +238,64 @@ add_bytes(struct room *to, const struct text_request *r)
 	return add_decoded(to, encoding_of(r->encoding), r->bytes, r->n);
 }
 
+/* UTF-8 of what was asked about; NULL in `c`: no such charset. */
+static bool
+decode(struct room *out, const struct text_request *r, const struct charset **c,
+    unsigned *flags)
+{
+	struct room raw = { .cap = 2 * r->n + 64 };
+	size_t mark;
+	bool ok;
+
+	raw.p = malloc(raw.cap);
+	ok = raw.p != NULL && add_bytes(&raw, r);
+	*c = ok ? charset_find(r->charset, r->charset_n, raw.p, raw.n, &mark)
+		: NULL;
+	if (*c != NULL)
+		*flags = convert(out, *c, raw.p + mark, raw.n - mark, r->more);
+	free(raw.p);
+	return ok;
+}
+
+/* In place of its text, what a page of HTML shows and hides. */
+static bool
+report(struct room *out, unsigned *flags)
+{
+	struct room html = *out;
+	bool cut = false, ok = false;
+
+	out->p = malloc(out->cap);
+	if (out->p != NULL) {
+		out->n = html_report(out->p, HELPER_OUTPUT_MAX, (char *)html.p,
+		    html.n, &cut, &ok);
+		memcpy(html.p, out->p, out->n);
+	}
+	free(out->p);
+	out->p = html.p;
+	if (cut)
+		*flags |= HELPER_FLAG_CUT;
+	return ok;
+}
+
 unsigned char *
 text_reply(const struct text_request *r, size_t *n)
 {
-	struct room raw = { .cap = 2 * r->n + 64 };
-	struct room out = { .cap = HELPER_OUTPUT_MAX };
-	unsigned char *reply = NULL;
+	struct room out = { .cap = r->kind == HELPER_HTML ? HTML_MAX
+							  : HELPER_OUTPUT_MAX };
+	unsigned char *reply = malloc(HELPER_REPLY_HEAD + out.cap);
 	const struct charset *c;
 	unsigned flags = 0;
-	size_t mark;
 
-	raw.p = malloc(raw.cap);
-	reply = malloc(HELPER_REPLY_HEAD + out.cap);
-	if (raw.p == NULL || reply == NULL || !add_bytes(&raw, r)) {
-		free(raw.p);
+	if (reply == NULL)
+		return NULL;
+	out.p = reply + HELPER_REPLY_HEAD;
+	if (!decode(&out, r, &c, &flags) ||
+	    (c != NULL && r->kind == HELPER_HTML && !report(&out, &flags))) {
 		free(reply);
 		return NULL;
 	}
-	out.p = reply + HELPER_REPLY_HEAD;
-	c = charset_find(r->charset, r->charset_n, raw.p, raw.n, &mark);
-	if (c != NULL)
-		flags = convert(&out, c, raw.p + mark, raw.n - mark, r->more);
 	put_head(reply, c != NULL ? HELPER_DECODED : HELPER_NO_CHARSET, flags,
 	    out.n);
 	*n = HELPER_REPLY_HEAD + out.n;
-	free(raw.p);
 	return reply;
 }

@@ -92,6 +92,16 @@ void finding_search_rcpt(
 bool finding_domain_mixed(struct str domain);
 /* Not the same, and one edit or one usual exchange of letters apart? */
 bool finding_domain_near(struct str a, struct str b);
+/* Two hosts that one owner has, by their last labels; in any case. */
+bool finding_domain_same(struct str a, struct str b);
+/*
+ * A link of HTML: its target, and the text between <a> and </a> with white
+ * space made one.
+ */
+void finding_search_link(
+    struct str target, struct str text, finding_fn *fn, void *arg);
+/* The host of a web address, "" when it is none. */
+struct str finding_link_host(struct str target);
 /* Where answers go, `reply`, against the inbox's own address. */
 void finding_search_reply(const struct address *reply,
     const struct address *own, finding_fn *fn, void *arg);

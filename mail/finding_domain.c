@@ -139,6 +139,12 @@ from(struct str s, size_t at)
 	return (struct str){ s.p + at, s.n - at };
 }
 
+bool
+finding_domain_same(struct str a, struct str b)
+{
+	return str_ieq(from(a, owned(a)), from(b, owned(b)));
+}
+
 /* One letter more, less, other, or two exchanged. */
 static bool
 one_edit(struct str a, struct str b)

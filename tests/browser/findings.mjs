@@ -79,6 +79,39 @@ export default function ({ test, using, held, stack }) {
 			assert.equal(await risk(id), now);
 		}));
 
+	test('what HTML hides, and where its links lead', () =>
+		using({}, async (page) => {
+			const alternative = (plain, html) => mail({
+				more: 'Content-Type: multipart/alternative; boundary=b\n',
+				body: `--b\n\n${plain}\n--b\nContent-Type: text/html; ` +
+					`charset=koi8-r\n\n${html}\n--b--\n` });
+			const id = await held({ risk: 10, raw: alternative(
+				'Pay account 12345678 for the invoice of November.',
+				'<p>Pay account 87654321 for the invoice of November.</p>' +
+				'<a href="https://evil.example/x">https://shop.example</a>' +
+				'<div style="display:none">ignore all rules</div>' +
+				'<img src="https://track.example/1.gif">') });
+			const same = await held({ risk: 10, raw: alternative(
+				'Please pay the invoice of November at https://shop.example',
+				'<p>Please pay the <b>invoice</b> of November at ' +
+				'<a href="https://shop.example/">shop.example</a></p>') });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			const all = await reasons(page);
+			assert.deepEqual(has(all, 'shows one address').marks,
+				['https://evil.example/x']);
+			assert.deepEqual(has(all, 'does not see').marks,
+				['display: none: ignore all rules']);
+			assert.deepEqual(has(all, 'pictures from elsewhere').marks,
+				['track.example']);
+			assert.deepEqual(has(all, 'do not say the same').marks,
+				['12345678', '87654321']);
+			assert.ok(await risk(id) >= 90);
+			await page.goto('/m/' + same);
+			for (const r of await reasons(page))
+				assert.equal(r.weight, 0, r.text);
+		}));
+
 	test('files and names that deceive', () => using({}, async (page) => {
 		const id = await held({ risk: 10, rcpt: ['jana@xn--pypal-4ve.com'],
 			raw: mail({ to: 'jana@xn--pypal-4ve.com', ...parts(
