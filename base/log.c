@@ -27,6 +27,7 @@ static _Thread_local struct {
 	size_t whole; /* octets of lines that are complete */
 	void (*wanted)(void *arg);
 	void *arg;
+	pid_t pid; /* while they wait */
 } lines;
 
 /* The second that was last put into words. */
@@ -206,7 +207,8 @@ add_line(enum log_level level, const char *event, const struct log_kv *kvs)
 	buf_puts(out, "\",\"program\":\"");
 	buf_puts(out, state.program);
 	buf_puts(out, "\",\"pid\":");
-	buf_add(out, number, dec_encode(number, getpid()));
+	buf_add(out, number,
+	    dec_encode(number, lines.wanted != NULL ? lines.pid : getpid()));
 	for (; kvs->key != NULL; kvs++)
 		add_kv(out, kvs);
 	buf_add(out, "}\n", 2);
@@ -241,6 +243,7 @@ log_gather(void (*wanted)(void *arg), void *arg)
 	log_flush();
 	lines.wanted = wanted;
 	lines.arg = arg;
+	lines.pid = getpid();
 	if (wanted != NULL && !at_exit)
 		at_exit = atexit(log_flush) == 0;
 }

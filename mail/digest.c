@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <sodium.h>
 
 #include "base/buf.h"
 #include "base/codec.h"
@@ -16,7 +15,7 @@
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
 struct body_tag {
-	EVP_MAC_CTX *mac;
+	crypto_generichash_state hash; /* keyed BLAKE2b, RFC 7693 */
 };
 
 void
@@ -62,36 +61,28 @@ digest_parse(unsigned char out[DIGEST_LEN], struct str text)
 struct body_tag *
 body_tag_new(const struct secret *message_key)
 {
-	struct body_tag *t = xcalloc(1, sizeof(*t));
-	EVP_MAC *mac = EVP_MAC_fetch(NULL, "BLAKE2BMAC", NULL);
-	size_t size = 32;
-	OSSL_PARAM params[2];
+	struct body_tag *t;
 
-	BUG_ON(message_key->n != 32 || mac == NULL);
-	params[0] = OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size);
-	params[1] = OSSL_PARAM_construct_end();
-	t->mac = EVP_MAC_CTX_new(mac);
-	BUG_ON(t->mac == NULL ||
-	       !EVP_MAC_init(t->mac, message_key->b, message_key->n, params));
-	EVP_MAC_free(mac);
+	BUG_ON(message_key->n != 32);
+	t = aligned_alloc(_Alignof(struct body_tag), sizeof(*t));
+	BUG_ON(t == NULL ||
+	       crypto_generichash_init(&t->hash, message_key->b, 32, 32) != 0);
 	return t;
 }
 
 void
 body_tag_add(struct body_tag *t, const void *p, size_t n)
 {
-	BUG_ON(!EVP_MAC_update(t->mac, p, n));
+	BUG_ON(crypto_generichash_update(&t->hash, p, n) != 0);
 }
 
 void
 body_tag_end(struct body_tag *t, unsigned char out[32])
 {
-	size_t n;
-
 	if (t == NULL)
 		return;
 	if (out != NULL)
-		BUG_ON(!EVP_MAC_final(t->mac, out, &n, 32) || n != 32);
-	EVP_MAC_CTX_free(t->mac);
+		BUG_ON(crypto_generichash_final(&t->hash, out, 32) != 0);
+	sodium_memzero(t, sizeof(*t));
 	free(t);
 }

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -40,7 +39,6 @@ enum phase {
 enum outcome { DONE, WAIT, END, BROKEN };
 
 struct net_stream {
-	struct event_base *base;
 	evutil_socket_t fd;
 	SSL *ssl;
 	const struct net_stream_fns *fns;
@@ -71,7 +69,6 @@ net_stream_new(struct event_base *base, evutil_socket_t fd)
 {
 	struct net_stream *s = xcalloc(1, sizeof *s);
 
-	s->base = base;
 	s->fd = fd;
 	s->phase = PHASE_OPEN;
 	s->in = evbuffer_new();
@@ -103,10 +100,8 @@ stop_read(struct net_stream *s)
 static void
 run_again(struct net_stream *s)
 {
-	static const struct timeval now = { 0, 0 };
-
 	if (!event_pending(&s->again, EV_TIMEOUT, NULL))
-		BUG_ON(event_add(&s->again, &now) != 0);
+		BUG_ON(event_add(&s->again, &(struct timeval){ 0 }) != 0);
 }
 
 struct net_stream *
@@ -285,8 +280,8 @@ void
 net_stream_why(const struct net_stream *s, char *text, size_t size)
 {
 	const SSL *ssl = s->ssl;
-	long verify = ssl == NULL ? X509_V_OK : SSL_get_verify_result(ssl);
 	const char *why = NULL;
+	long verify = ssl == NULL ? X509_V_OK : SSL_get_verify_result(ssl);
 
 	if (ssl != NULL && SSL_get_verify_mode(ssl) == SSL_VERIFY_PEER &&
 	    verify != X509_V_OK)
@@ -327,6 +322,14 @@ break_off(struct net_stream *s)
 	tell(s, NET_STREAM_ERROR);
 }
 
+/* SSL_get_error() must not find what an earlier operation has left. */
+static void
+forget_errors(void)
+{
+	if (ERR_peek_error() != 0)
+		ERR_clear_error();
+}
+
 /* What an operation of OpenSSL came to that did not succeed. */
 static enum outcome
 tls_outcome(struct net_stream *s, int r)
@@ -351,7 +354,7 @@ shake_hands(struct net_stream *s)
 {
 	int r;
 
-	ERR_clear_error();
+	forget_errors();
 	r = SSL_do_handshake(s->ssl);
 	if (r == 1) {
 		s->phase = PHASE_OPEN;
@@ -368,7 +371,7 @@ read_tls(struct net_stream *s, void *p, size_t *n)
 	enum outcome outcome;
 	int r;
 
-	ERR_clear_error();
+	forget_errors();
 	r = SSL_read(s->ssl, p, PIECE);
 	*n = r > 0 ? (size_t)r : 0;
 	if (r > 0)
@@ -437,7 +440,7 @@ write_tls(struct net_stream *s, size_t *n)
 	p = evbuffer_pullup(s->out, (ev_ssize_t)*n);
 	BUG_ON(p == NULL);
 	s->retry = *n;
-	ERR_clear_error();
+	forget_errors();
 	r = SSL_write(s->ssl, p, (int)*n);
 	*n = r > 0 ? (size_t)r : 0;
 	if (r <= 0)
