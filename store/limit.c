@@ -26,19 +26,18 @@ enum { WINDOW_HOUR, WINDOW_DAY, WINDOW_BYTES };
 
 static const struct window {
 	const char *name;
-	const char *kind; /* what postern.lua counts */
+	const char *shape; /* as postern.lua reads it */
 	unsigned seconds;
-	const char *seconds_text, *buckets;
 } windows[LIMIT_WINDOWS] = {
-	[WINDOW_HOUR] = { "hour", "m", 3600, "3600", "12" },
-	[WINDOW_DAY] = { "day", "m", 86400, "86400", "24" },
-	[WINDOW_BYTES] = { "bytes", "b", 86400, "86400", "24" },
+	[WINDOW_HOUR] = { "hour", "m3600/12", 3600 },
+	[WINDOW_DAY] = { "day", "m86400/24", 86400 },
+	[WINDOW_BYTES] = { "bytes", "b86400/24", 86400 },
 };
 
 #define LOCAL_BUCKETS 12
 #define LOCAL_BUCKET_MS (3600 * 1000 / LOCAL_BUCKETS)
 #define LOCAL_SLOTS 4096 /* inboxes that can send while Redis is away */
-#define NUMBERS (8 + 4 * LIMIT_WINDOWS)
+#define NUMBERS (8 + 2 * LIMIT_WINDOWS)
 
 struct local_ring {
 	int64_t tenant, inbox; /* 0 = free */
@@ -164,9 +163,7 @@ put_windows(struct fcall *f, const struct limit_inbox *in)
 	int i;
 
 	for (i = 0; i < LIMIT_WINDOWS; i++) {
-		put_text(f, windows[i].kind);
-		put_text(f, windows[i].seconds_text);
-		put_text(f, windows[i].buckets);
+		put_text(f, windows[i].shape);
 		put_number(f, limit_of(in, i));
 	}
 }

@@ -9,83 +9,108 @@
 -- never below the truth and no rolling window ever holds more than its limit.
 --
 -- Times are those of Redis, in milliseconds, and never run backwards for a
--- key: a failover to a slower clock reopens nothing. The state of a key is
--- one msgpack string { t = last time seen, w = { signature = { newest bucket,
--- count now, count one before, ... } } }. It holds numbers only.
+-- key: a failover to a slower clock reopens nothing.
+--
+-- The state of a key is one msgpack array of numbers: the last time seen, when
+-- the key may go, and a block for each window: its signature, its newest
+-- bucket, how many pairs follow, and age and count of each bucket that holds
+-- something, the newest first and always there.
 
 local KIND = { m = 1, r = 2, b = 3 }
+
+-- What a window's name says: "m3600/12" counts messages of 3600 seconds in 12
+-- buckets; r counts recipients, b bytes. Parsed once each.
+local shapes = {}
+
+local function shape_of(name)
+  local kind, seconds, buckets = string.match(name, '^([mrb])(%d+)/(%d+)$')
+  local s = { kind = KIND[kind], seconds = tonumber(seconds),
+    buckets = tonumber(buckets) }
+  s.width = s.seconds * 1000 / s.buckets
+  s.sig = (s.seconds * 4096 + s.buckets) * 4 + s.kind
+  shapes[name] = s
+  return s
+end
 
 local function clock()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
-local function load(key)
+-- The state turned to the present time, with a block for each window that
+-- `args` names (name and limit), these windows, and in how many milliseconds
+-- the key may go; nothing when it knows that already.
+local function load(key, args, from)
   local raw = redis.call('GET', key)
-  local state = raw and cmsgpack.unpack(raw) or { t = 0, w = {} }
-  state.t = math.max(state.t, clock())
-  return state
+  local old = raw and cmsgpack.unpack(raw)
+  if not old or not old[2] then
+    old = { 0, 0 }
+  end
+  local clocked, floor = clock(), math.floor
+  local t = math.max(old[1], clocked)
+  local state, windows, n, p, expires = { t, 0 }, {}, 2, 3, 0
+  for i = from, #args, 2 do
+    local s = shapes[args[i]] or shape_of(args[i])
+    local sig, buckets = s.sig, s.buckets
+    local now, at, total, newest = floor(t / s.width), n, 0, 0
+    n = n + 5
+    if old[p] ~= sig then -- other windows were asked for before
+      p = 3
+      while old[p] and old[p] ~= sig do
+        p = p + 3 + 2 * old[p + 2]
+      end
+    end
+    if old[p] then
+      local older, next_block = now - old[p + 1], p + 3 + 2 * old[p + 2]
+      for j = p + 3, next_block - 2, 2 do
+        local age, count = old[j] + older, old[j + 1]
+        if age > buckets then
+          break
+        end
+        total = total + count
+        if age == 0 then
+          newest = count
+        elseif count > 0 then
+          state[n + 1], state[n + 2] = age, count
+          n = n + 2
+        end
+      end
+      p = next_block
+    end
+    state[at + 1], state[at + 2] = sig, now
+    state[at + 3], state[at + 4], state[at + 5] = (n - at - 3) / 2, 0, newest
+    windows[#windows + 1] = { at = at, last = n, shape = s, total = total,
+      limit = tonumber(args[i + 1]), kind = s.kind }
+    expires = math.max(expires, (now + buckets + 1) * s.width)
+  end
+  expires = math.ceil(expires)
+  state[2] = expires
+  return state, windows, old[2] ~= expires and expires - clocked or nil
 end
 
-local function save(key, state, windows)
-  local live, longest = {}, 1000
-  for _, w in ipairs(windows) do
-    live[w.sig] = state.w[w.sig]
-    longest = math.max(longest, w.seconds * 1000 + w.width)
+-- A key may go when what it holds counts nowhere any more. That changes with
+-- the bucket, not with each charge.
+local function save(key, state, left)
+  local value = cmsgpack.pack(state)
+  if left then
+    redis.call('SET', key, value, 'PX', math.max(1000, left))
+  else
+    redis.call('SET', key, value, 'KEEPTTL')
   end
-  state.w = live
-  redis.call('SET', key, cmsgpack.pack(state), 'PX', math.ceil(longest))
 end
 
--- Four arguments a window: kind m|r|b, seconds, buckets, limit.
-local function windows_of(args, from)
-  local windows = {}
-  for i = from, #args, 4 do
-    local seconds, buckets = tonumber(args[i + 1]), tonumber(args[i + 2])
-    table.insert(windows, {
-      kind = KIND[args[i]], seconds = seconds, buckets = buckets,
-      limit = tonumber(args[i + 3]), width = seconds * 1000 / buckets,
-      sig = args[i] .. args[i + 1] .. '.' .. args[i + 2],
-    })
-  end
-  return windows
-end
-
--- The ring of a window, turned to the present time.
-local function ring(state, w)
-  local now = math.floor(state.t / w.width)
-  local r = state.w[w.sig] or { now }
-  local steps = math.min(now - r[1], w.buckets + 1)
-  for _ = 1, steps do
-    table.insert(r, 2, 0)
-  end
-  for i = #r, w.buckets + 3, -1 do
-    r[i] = nil
-  end
-  r[1] = now
-  state.w[w.sig] = r
-  return r
-end
-
-local function sum(r)
-  local total = 0
-  for i = 2, #r do
-    total = total + r[i]
-  end
-  return total
-end
-
--- Milliseconds until `need` of what the ring counts has left it.
-local function wait(state, w, r, need)
+-- Milliseconds until `need` of what the window counts has left it.
+local function wait(state, w, need)
   local freed = 0
-  for i = #r, 2, -1 do
-    freed = freed + r[i]
+  for i = w.last, w.at + 5, -2 do
+    freed = freed + state[i]
     if freed >= need then
-      local leaves = (r[1] - (i - 2) + w.buckets + 1) * w.width
-      return math.max(1, math.ceil(leaves - state.t))
+      local s, now = w.shape, state[w.at + 2]
+      local leaves = (now - state[i - 1] + s.buckets + 1) * s.width
+      return math.max(1, math.ceil(leaves - state[1]))
     end
   end
-  return math.ceil(w.seconds * 1000)
+  return w.shape.seconds * 1000
 end
 
 -- {allowed, window, left, milliseconds, time of the charge}: the window that
@@ -93,75 +118,70 @@ end
 -- and when something of it comes back. Numbers are whole; windows count
 -- from 1, 0 = there is none.
 local function measure(state, windows, cost)
-  local tight, tight_left, tight_ms = 0, math.huge, 0
-  for i, w in ipairs(windows) do
-    local r = ring(state, w)
-    local after = sum(r) + cost[w.kind]
-    if after > w.limit then
-      return { 0, i, math.max(0, w.limit - sum(r)),
-        wait(state, w, r, after - w.limit), state.t }
+  local tight, least = 0, math.huge
+  for i = 1, #windows do
+    local w = windows[i]
+    local room = w.limit - w.total - cost[w.kind]
+    if room < 0 then
+      return { 0, i, math.max(0, w.limit - w.total), wait(state, w, -room),
+        state[1] }
     end
-    local share = (w.limit - after) / math.max(1, w.limit)
-    if share < tight_left then
-      tight, tight_left = i, share
-      tight_ms = sum(r) > 0 and wait(state, w, r, 1) or
-        math.ceil(w.seconds * 1000)
+    local share = room / math.max(1, w.limit)
+    if share < least then
+      tight, least = i, share
     end
   end
-  local left = 0
-  if tight > 0 then
-    local w = windows[tight]
-    left = w.limit - sum(state.w[w.sig]) - cost[w.kind]
+  if tight == 0 then
+    return { 1, 0, 0, 0, state[1] }
   end
-  return { 1, tight, left, tight_ms, state.t }
+  local w = windows[tight]
+  return { 1, tight, w.limit - w.total - cost[w.kind],
+    w.total > 0 and wait(state, w, 1) or w.shape.seconds * 1000,
+    state[1] }
 end
 
--- FCALL pst_charge 1 KEY messages recipients bytes {kind seconds buckets
--- limit}...: all windows have room and are charged, or none is.
+-- FCALL pst_charge 1 KEY messages recipients bytes {window limit}...: all
+-- windows have room and are charged, or none is.
 local function charge(keys, args)
   local cost = { tonumber(args[1]), tonumber(args[2]), tonumber(args[3]) }
-  local windows = windows_of(args, 4)
-  local state = load(keys[1])
+  local state, windows, left = load(keys[1], args, 4)
   local answer = measure(state, windows, cost)
   if answer[1] == 1 then
-    for _, w in ipairs(windows) do
-      local r = state.w[w.sig]
-      r[2] = (r[2] or 0) + cost[w.kind]
+    for i = 1, #windows do
+      local at = windows[i].at + 5
+      state[at] = state[at] + cost[windows[i].kind]
     end
-    save(keys[1], state, windows)
+    save(keys[1], state, left)
   end
   return answer
 end
 
--- FCALL pst_refund 1 KEY time messages recipients bytes {window}...: takes a
--- charge back from the bucket it went to, while that still counts.
+-- FCALL pst_refund 1 KEY time messages recipients bytes {window limit}...:
+-- takes a charge back from the bucket it went to, while that still counts.
 local function refund(keys, args)
   local at = tonumber(args[1])
   local cost = { tonumber(args[2]), tonumber(args[3]), tonumber(args[4]) }
-  local windows = windows_of(args, 5)
-  local state = load(keys[1])
+  local state, windows, left = load(keys[1], args, 5)
   for _, w in ipairs(windows) do
-    local r = ring(state, w)
-    local i = r[1] - math.floor(at / w.width) + 2
-    if i >= 2 and r[i] then
-      r[i] = math.max(0, r[i] - cost[w.kind])
+    local age = state[w.at + 2] - math.floor(at / w.shape.width)
+    for i = w.at + 4, w.last, 2 do
+      if state[i] == age then
+        state[i + 1] = math.max(0, state[i + 1] - cost[w.kind])
+      end
     end
   end
-  save(keys[1], state, windows)
+  save(keys[1], state, left)
   return 1
 end
 
--- FCALL pst_peek 1 KEY {window}...: what is left of each and when some comes
--- back, two numbers a window. Changes nothing.
+-- FCALL pst_peek 1 KEY {window limit}...: what is left of each and when some
+-- comes back, two numbers a window. Changes nothing.
 local function peek(keys, args)
-  local windows = windows_of(args, 1)
-  local state = load(keys[1])
+  local state, windows = load(keys[1], args, 1)
   local answer = {}
   for _, w in ipairs(windows) do
-    local r = ring(state, w)
-    local used = sum(r)
-    table.insert(answer, math.max(0, w.limit - used))
-    table.insert(answer, used > 0 and wait(state, w, r, 1) or 0)
+    table.insert(answer, math.max(0, w.limit - w.total))
+    table.insert(answer, w.total > 0 and wait(state, w, 1) or 0)
   end
   return answer
 end
