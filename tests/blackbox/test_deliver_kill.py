@@ -69,7 +69,7 @@ def test_after_the_dot(r):
 def test_two_workers_send_each_once(r):
     r.mx.reset()
     first = r.start_worker()
-    r.set_conf("metrics", listen="127.0.0.1:%d" % free_port())
+    r.set_conf("metrics", listen="127.0.0.1:%d" % free_port(3))
     second = r.start_worker()
     mids = [r.submit() for _ in range(12)]
     for mid in mids:

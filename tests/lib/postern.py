@@ -95,8 +95,8 @@ class Deployment:
         self.hostname = "gate.postern.test"
         for name in ("smtp", "smtps", "api", "admin"):
             setattr(self, name + "_port", free_port())
-        # three in a row: posternd, postern-admin, postern-deliver
-        self.metrics_port = free_port()
+        # posternd, postern-admin, postern-deliver
+        self.metrics_port = free_port(3)
         try:
             self._make_dirs()
             self._make_certificate()

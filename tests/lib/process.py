@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import random
 import resource
 import signal
 import socket
@@ -11,13 +12,32 @@ import threading
 import time
 
 
-def free_port():
-    """A port nobody listens on now."""
-    s = socket.socket()
-    s.bind(("127.0.0.1", 0))
-    port = s.getsockname()[1]
-    s.close()
-    return port
+_ours = []  # what says to other tests that a port is taken
+
+
+def _claim(port):
+    """Is it free, and not another test's? Then it is ours until we end."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind("\0postern-test-port-%d" % port)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+    except OSError:
+        mark.close()
+        return False
+    _ours.append(mark)
+    return True
+
+
+def free_port(n=1):
+    """The first of `n` ports in a row that nobody listens on, and that no
+    test running now gets again. None of those from which the kernel takes
+    the near end of a connection: one could be in use a moment later."""
+    for _ in range(1000):
+        port = random.randrange(10000, 19990)
+        if all([_claim(port + i) for i in range(n)]):
+            return port
+    raise RuntimeError("no free port")
 
 
 def run_user():

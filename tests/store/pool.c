@@ -197,7 +197,7 @@ test_cancel(void)
 	struct pg_req *flying, *waiting;
 	unsigned i;
 
-	flying = call_i64(100, "select pg_sleep(0.3), $1::bigint as v", 1);
+	flying = call_i64(100, "select pg_sleep(1.5), $1::bigint as v", 1);
 	call_i64(0, "select $1::bigint as v", 0);
 	wait_for(1);
 	got[100] = got[101] = PG_LOST;
@@ -213,16 +213,26 @@ test_cancel(void)
 	    "a cancelled call is never told, its answer goes to nobody");
 }
 
+struct killer {
+	struct pg_sync *s;
+	struct loop_timer *again;
+};
+
+/* When both connections are asleep in the server, not before. */
 static void
 kill_sleepers(void *arg)
 {
-	struct pg_sync *s = arg;
+	struct killer *k = arg;
 	struct err err;
-	struct pg_result *res = pg_sync_call(s,
-	    "select pg_terminate_backend(pid) from pg_stat_activity "
-	    "where query like '%pg_sleep%' and pid <> pg_backend_pid()",
+	struct pg_result *res = pg_sync_call(k->s,
+	    "with z as (select pid from pg_stat_activity "
+	    "where wait_event = 'PgSleep' and query like '%case when%') "
+	    "select pg_terminate_backend(pid) from z "
+	    "where (select count(*) from z) = 2",
 	    NULL, &err);
 
+	if (pg_rows(res) == 0)
+		loop_timer_set(k->again, 10);
 	pg_sync_free(res);
 }
 
@@ -231,12 +241,15 @@ test_killed(void)
 {
 	unsigned i, lost = 0, ok = 0;
 	struct err err;
-	struct pg_sync *s = pg_sync_open(&conf, &err);
-	struct loop_timer *t = loop_timer_new(loop, kill_sleepers, s);
+	struct killer k = { .s = pg_sync_open(&conf, &err) };
 
-	loop_timer_set(t, 100);
+	k.again = loop_timer_new(loop, kill_sleepers, &k);
+	loop_timer_set(k.again, 10);
 	for (i = 0; i < 9; i++)
-		call_i64(i, "select pg_sleep(0.3), $1::bigint as v", i);
+		call_i64(i,
+		    "select pg_sleep(case when $1::bigint < 8 then 4 else 0 "
+		    "end), $1::bigint as v",
+		    i);
 	wait_for(9);
 	for (i = 0; i < 9; i++) {
 		lost += got[i] == PG_LOST;
@@ -251,8 +264,8 @@ test_killed(void)
 	for (i = ok = 0; i < 8; i++)
 		ok += got[i] == PG_OK && value[i] == i;
 	check(ok == 8, "and the pool works on");
-	loop_timer_free(t);
-	pg_sync_close(s);
+	loop_timer_free(k.again);
+	pg_sync_close(k.s);
 }
 
 static void
@@ -284,7 +297,7 @@ test_bounds(void)
 	small.conns = 1;
 	small.inflight = 1;
 	small.queue = 5;
-	small.deadline_ms = 400;
+	small.deadline_ms = 1500; /* for 20 calls, on a slow machine too */
 	pool = pg_pool_new(loop, &small);
 	for (i = 0; i < 20; i++)
 		call_i64(i, "select $1::bigint as v", i);
@@ -292,7 +305,7 @@ test_bounds(void)
 	for (i = 0; i < 20; i++)
 		unsent += got[i] == PG_UNSENT;
 	check(unsent == 15 && got[0] == PG_OK, "a full queue refuses at once");
-	call_i64(0, "select pg_sleep(2), $1::bigint as v", 1);
+	call_i64(0, "select pg_sleep(9), $1::bigint as v", 1);
 	call_i64(1, "select $1::bigint as v", 1);
 	wait_for(2);
 	check(got[0] == PG_REJECTED && strcmp(state[0], "57014") == 0 &&
