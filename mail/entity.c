@@ -307,6 +307,7 @@ read_content_type(struct entity *e, const struct header *h,
 	if (!param_parse(
 		&l, f != NULL ? f->value : str_of(default_type), true, why))
 		return false;
+	_Static_assert(sizeof(l.head) == sizeof(e->part->type), "one size");
 	memcpy(e->part->type, l.head, sizeof(l.head));
 	ok = read_type(e, &l, why);
 	if (ok && !names_take(names, 2, &l, "name")) {

@@ -17,6 +17,7 @@
 #include "mail/header.h"
 
 #define PARAM_MAX 64
+#define PARAM_HEAD_MAX 256 /* RFC 6838: 127 + "/" + 127, and the NUL */
 
 struct param {
 	struct str name; /* lower case, without "*..." */
@@ -26,7 +27,7 @@ struct param {
 };
 
 struct param_list {
-	char head[64]; /* lower case: "text/plain", "attachment" */
+	char head[PARAM_HEAD_MAX]; /* lower case: "text/plain", "attachment" */
 	struct param param[PARAM_MAX];
 	size_t count;
 	char *text; /* what the views above are in */

@@ -25,6 +25,7 @@
 #define STRUCTURE_BOUNDARY_MAX 70
 #define STRUCTURE_NAME_MAX 256 /* filename, with the NUL */
 #define STRUCTURE_PATH_MAX 256
+#define STRUCTURE_TYPE_MAX 256
 
 enum mime_kind {
 	MIME_LEAF,
@@ -55,7 +56,7 @@ struct mime_part {
 	unsigned depth;
 	char path[STRUCTURE_PATH_MAX]; /* "", "1", "1.2": as in IMAP */
 	enum mime_kind kind;
-	char type[64]; /* lower case: "text/plain" */
+	char type[STRUCTURE_TYPE_MAX]; /* lower case: "text/plain" */
 	char charset[41]; /* lower case, as declared */
 	enum mime_encoding encoding;
 	enum mime_disposition disposition;

@@ -256,6 +256,19 @@ test_result(void **state)
 #define TYPE(t) OK "MIME-Version: 1.0\r\n" t "\r\n\r\nx\r\n"
 
 static const struct fact mime_facts[] = {
+	/* 65, 71 and 73 characters, of every Office document */
+	{ "xlsx",
+	    OK "Content-Type: application/vnd.openxmlformats-officedocument."
+	       "spreadsheetml.sheet\r\n\r\nPK",
+	    E_NONE },
+	{ "docx",
+	    OK "Content-Type: application/vnd.openxmlformats-officedocument."
+	       "wordprocessingml.document\r\n\r\nPK",
+	    E_NONE },
+	{ "pptx",
+	    OK "Content-Type: application/vnd.openxmlformats-officedocument."
+	       "presentationml.presentation\r\n\r\nPK",
+	    E_NONE },
 	{ "mixed", MIXED PART "--b--\r\n", E_NONE },
 	{ "preamble", MIXED "This is MIME.\r\n" PART "--b--\r\nend\r\n",
 	    E_NONE },
