@@ -38,6 +38,12 @@ void findings_text(struct findings *f, struct str text);
 /* A file: its name, declared type, what sniff_type() says, its bytes. */
 void findings_file(struct findings *f, const char *name, const char *type,
     const char *sniffed, struct str bytes);
+/*
+ * A list that postern-decode made of `file`. The first `max` names go to
+ * `inside` (arena); returns how many there are.
+ */
+size_t findings_archive(struct findings *f, const char *file, struct str list,
+    char **inside, size_t max);
 /* A header's decoded value or a name in it; NULL is fine. */
 void findings_header(struct findings *f, const char *text);
 /*

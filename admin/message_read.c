@@ -251,7 +251,7 @@ latin_to_utf8(struct buf *text)
 /* For postern-decode: the leaf as it stands, or its first lines. */
 static struct foreign_text *
 note_foreign(struct message_read *r, enum helper_kind kind,
-    const struct mime_part *p, const struct view_part *shown)
+    const struct mime_part *p, const char *type)
 {
 	const char *charset = p->charset[0] != '\0' ? p->charset : "utf-8";
 	struct helper_request ask = { .kind = kind,
@@ -259,13 +259,14 @@ note_foreign(struct message_read *r, enum helper_kind kind,
 			    : p->encoding == MIME_BASE64 ? HELPER_BASE64
 							 : HELPER_PLAIN,
 		.charset = str_of(arena_strdup(&r->mem, charset)),
-		.type = str_of(shown->type),
+		.type = str_of(type),
 		.bytes = { r->bytes.p + p->body_at, p->body_size } };
+	size_t max = kind == HELPER_FILE ? HELPER_FILE_MAX : HELPER_INPUT_MAX;
 
-	if (ask.bytes.n > HELPER_INPUT_MAX) {
+	if (ask.bytes.n > max) {
 		ask.more = true;
-		ask.bytes.n = HELPER_INPUT_MAX;
-		while (ask.bytes.n > HELPER_INPUT_MAX - 1000 &&
+		ask.bytes.n = max;
+		while (ask.bytes.n > max - 1000 &&
 		       ask.bytes.p[ask.bytes.n - 1] != '\n')
 			ask.bytes.n--;
 	}
@@ -297,7 +298,7 @@ add_text(struct message_read *r, const struct mime_part *p)
 	if (is_latin(p->charset)) {
 		latin_to_utf8(&text);
 	} else if (!is_utf8(p->charset)) {
-		*foreign = note_foreign(r, HELPER_LEAF, p, to);
+		*foreign = note_foreign(r, HELPER_LEAF, p, to->type);
 		to->problem = "This part is in another character set; its "
 			      "bytes are shown as they are.";
 	} else if (!utf8_valid(buf_str(&text))) {
@@ -322,6 +323,7 @@ file_name(struct message_read *r, const struct mime_part *p)
 static void
 add_file(struct message_read *r, const struct mime_part *p)
 {
+	struct foreign_text **list = &r->file_lists[r->file_count];
 	struct view_file *to = &r->files[r->file_count++];
 	unsigned char sha[SHA256_DIGEST_LENGTH];
 	char text[2 * SHA256_DIGEST_LENGTH + 1];
@@ -337,6 +339,9 @@ add_file(struct message_read *r, const struct mime_part *p)
 	to->mismatch = !sniff_agrees(p->type, p->filename, to->sniffed);
 	to->size = (int64_t)body.n;
 	to->sha256 = arena_strdup(&r->mem, text);
+	if (strstr(to->sniffed, "archive") != NULL ||
+	    finding_name_packs(str_of(to->name)))
+		*list = note_foreign(r, HELPER_FILE, p, "");
 	findings_file(
 	    &r->findings, to->name, p->type, to->sniffed, buf_str(&body));
 	buf_free(&body);
@@ -369,8 +374,8 @@ ask_pages(struct message_read *r)
 		if (p->kind != MIME_LEAF || !mime_part_is_text(p))
 			continue;
 		if (r->parts[part].code)
-			r->part_pages[part] =
-			    note_foreign(r, HELPER_HTML, p, &r->parts[part]);
+			r->part_pages[part] = note_foreign(
+			    r, HELPER_HTML, p, r->parts[part].type);
 		part++;
 	}
 }
@@ -386,6 +391,8 @@ read_parts(struct message_read *r)
 	    arena_array(&r->mem, list->count + 1, sizeof(*r->part_texts));
 	r->part_pages =
 	    arena_array(&r->mem, list->count + 1, sizeof(*r->part_pages));
+	r->file_lists =
+	    arena_array(&r->mem, list->count + 1, sizeof(*r->file_lists));
 	r->files = arena_array(&r->mem, list->count + 1, sizeof(*r->files));
 	for (i = 0; i < list->count; i++)
 		if (list->part[i].kind == MIME_LEAF &&

@@ -12,6 +12,7 @@
 #include "mail/address.h"
 #include "policy/vocabulary.h"
 
+#define INSIDE_MAX 12 /* names of an archive that are listed */
 #define NOTES_MAX 8 /* reasons that are no findings */
 
 /* ---- finding */
@@ -151,6 +152,33 @@ look_at_texts(struct message_page *mp)
 }
 
 static void
+look_into_files(struct message_page *mp)
+{
+	struct message_read *r = &mp->read;
+	size_t i, n;
+
+	for (i = 0; i < r->file_count; i++) {
+		const struct foreign_text *list = r->file_lists[i];
+		struct view_file *file = &r->files[i];
+
+		if (list == NULL && strstr(file->sniffed, "archive") == NULL)
+			continue;
+		if (list == NULL || !is_whole(list))
+			findings_add(&r->findings, FINDING_FILE_UNREAD,
+			    str_of(file->name));
+		if (list == NULL || !list->is_answered ||
+		    list->outcome != HELPER_TEXT)
+			continue;
+		file->inside =
+		    arena_array(&r->mem, INSIDE_MAX, sizeof(*file->inside));
+		n = findings_archive(&r->findings, file->name, list->text,
+		    file->inside, INSIDE_MAX);
+		file->inside_count = n < INSIDE_MAX ? n : INSIDE_MAX;
+		file->inside_more = n - file->inside_count;
+	}
+}
+
+static void
 look_at_parts(struct message_page *mp)
 {
 	struct message_read *r = &mp->read;
@@ -186,6 +214,7 @@ page_findings_fill(struct page *page)
 	look_at_rcpts(mp);
 	look_at_headers(mp);
 	look_at_texts(mp);
+	look_into_files(mp);
 	look_at_parts(mp);
 	(void)str_split(&own, '@');
 	findings_compare_domains(&mp->read.findings, own);

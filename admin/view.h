@@ -192,6 +192,8 @@ struct view_file {
 	bool mismatch;
 	int64_t size;
 	const char *sha256; /* 64 hex */
+	char **inside; /* names in an archive */
+	size_t inside_count, inside_more;
 };
 
 /* One try to hand it to one host; the strings are the other side's. */

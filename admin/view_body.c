@@ -164,6 +164,24 @@ view_message_body(struct buf *out, const struct view_shell *shell,
 }
 
 static void
+put_inside(struct buf *out, const struct view_file *file)
+{
+	size_t i;
+
+	if (file->inside_count == 0)
+		return;
+	HTML(out, LIT("<span class=\"inside\"><span class=\"muted\">Inside"
+		      "</span>"));
+	for (i = 0; i < file->inside_count; i++)
+		HTML(out, LIT(" <code class=\"told\"><bdi>"),
+		    TEXT(file->inside[i]), LIT("</bdi></code>"));
+	if (file->inside_more > 0)
+		HTML(out, LIT(" <span class=\"muted\">and "),
+		    NUM(file->inside_more), LIT(" more</span>"));
+	HTML(out, LIT("</span>"));
+}
+
+static void
 put_file(
     struct buf *out, const struct view_message *m, const struct view_file *file)
 {
@@ -189,7 +207,9 @@ put_file(
 	    LIT("</span><span class=\"sha\"><span "
 		"class=\"muted\">SHA-256"
 		"</span> <code>"),
-	    TEXT(file->sha256), LIT("</code></span></li>"));
+	    TEXT(file->sha256), LIT("</code></span>"));
+	put_inside(out, file);
+	HTML(out, LIT("</li>"));
 }
 
 void

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "decode/archive.h"
 #include "decode/charset.h"
 #include "decode/sandbox.h"
 #include "decode/text.h"
@@ -99,6 +100,7 @@ main(void)
 		return HELPER_EXIT_SANDBOX;
 	g_mime_init();
 	charset_open_all();
+	archive_prepare();
 	if (!sandbox_close(HELPER_FD))
 		return HELPER_EXIT_SANDBOX;
 	_exit(serve(HELPER_FD));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "decode/archive.h"
 #include "decode/charset.h"
 #include "decode/html.h"
 
@@ -35,11 +36,11 @@ text_request_size(const unsigned char *head)
 	size_t n = get_u32(head + 12);
 
 	if (memcmp(head, HELPER_REQUEST_MAGIC, 4) != 0 ||
-	    head[4] < HELPER_LEAF || head[4] > HELPER_HTML ||
+	    head[4] < HELPER_LEAF || head[4] > HELPER_FILE ||
 	    head[5] > HELPER_BASE64 || head[6] > HELPER_FLAG_MORE ||
 	    head[7] > HELPER_NAME_MAX || head[8] > HELPER_NAME_MAX ||
 	    head[9] != 0 || head[10] != 0 || head[11] != 0 ||
-	    n > HELPER_INPUT_MAX)
+	    n > (head[4] == HELPER_FILE ? HELPER_FILE_MAX : HELPER_INPUT_MAX))
 		return 0;
 	return HELPER_REQUEST_HEAD + (size_t)head[7] + head[8] + n;
 }
@@ -233,6 +234,9 @@ add_bytes(struct room *to, const struct text_request *r)
 {
 	if (r->kind == HELPER_WORD)
 		return add_words(to, r);
+	if (r->kind == HELPER_FILE)
+		return add_decoded(
+		    to, encoding_of(r->encoding), r->bytes, r->n);
 	if (r->type_n < 5 || strncasecmp(r->type, "text/", 5) != 0)
 		return false;
 	return add_decoded(to, encoding_of(r->encoding), r->bytes, r->n);
@@ -277,25 +281,57 @@ report(struct room *out, unsigned *flags)
 	return ok;
 }
 
+/* What is in an archive, in place of its bytes. */
+static bool
+list_archive(struct room *out, const struct text_request *r, unsigned *flags)
+{
+	struct room raw = { .cap = 2 * r->n + 64 };
+	bool ok, cut = false;
+
+	raw.p = malloc(raw.cap);
+	ok = raw.p != NULL && add_bytes(&raw, r);
+	if (ok)
+		out->n = archive_report(
+		    out->p, out->cap, raw.p, raw.n, r->more, &cut);
+	if (cut)
+		*flags |= HELPER_FLAG_CUT;
+	free(raw.p);
+	return ok;
+}
+
+static bool
+answer(struct room *out, const struct text_request *r, unsigned *flags,
+    enum helper_status *status)
+{
+	const struct charset *c;
+
+	*status = HELPER_DECODED;
+	if (r->kind == HELPER_FILE)
+		return list_archive(out, r, flags);
+	if (!decode(out, r, &c, flags))
+		return false;
+	if (c == NULL)
+		*status = HELPER_NO_CHARSET;
+	return c == NULL || r->kind != HELPER_HTML || report(out, flags);
+}
+
 unsigned char *
 text_reply(const struct text_request *r, size_t *n)
 {
 	struct room out = { .cap = r->kind == HELPER_HTML ? HTML_MAX
 							  : HELPER_OUTPUT_MAX };
 	unsigned char *reply = malloc(HELPER_REPLY_HEAD + out.cap);
-	const struct charset *c;
+	enum helper_status status;
 	unsigned flags = 0;
 
 	if (reply == NULL)
 		return NULL;
 	out.p = reply + HELPER_REPLY_HEAD;
-	if (!decode(&out, r, &c, &flags) ||
-	    (c != NULL && r->kind == HELPER_HTML && !report(&out, &flags))) {
+	if (!answer(&out, r, &flags, &status)) {
 		free(reply);
 		return NULL;
 	}
-	put_head(reply, c != NULL ? HELPER_DECODED : HELPER_NO_CHARSET, flags,
-	    out.n);
+	put_head(reply, status, flags, out.n);
 	*n = HELPER_REPLY_HEAD + out.n;
 	return reply;
 }

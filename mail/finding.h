@@ -79,6 +79,10 @@ void finding_search_file(
     struct str name, const char *type, finding_fn *fn, void *arg);
 /* Ends like something that runs: of a file, or of one in an archive. */
 bool finding_name_runs(struct str name);
+/* Has characters that turn or hide text, or gaps. */
+bool finding_name_deceives(struct str name);
+/* Ends like an archive or image of a disk. */
+bool finding_name_packs(struct str name);
 /*
  * A domain as lower A-label, against `own`, the inbox's (same form). Only
  * what needs no tables of confusable letters: see finding_domain_like().

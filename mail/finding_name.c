@@ -120,6 +120,16 @@ finding_name_runs(struct str name)
 	return listed(runs, end);
 }
 
+bool
+finding_name_packs(struct str name)
+{
+	char end[24];
+
+	ending(end, name);
+	return listed(archives, end) || strcmp(end, "iso") == 0 ||
+	       strcmp(end, "jar") == 0;
+}
+
 static bool
 has_gap(struct str name)
 {
@@ -131,6 +141,12 @@ has_gap(struct str name)
 			return true;
 	}
 	return false;
+}
+
+bool
+finding_name_deceives(struct str name)
+{
+	return deceives(name) || has_gap(name);
 }
 
 static bool
@@ -163,7 +179,7 @@ finding_search_file(
 	char end[24];
 
 	ending(end, name);
-	if (deceives(name) || has_gap(name))
+	if (finding_name_deceives(name))
 		fn(arg, FINDING_FILE_NAME, name);
 	if (listed(runs, end) || type_is(type, program))
 		fn(arg, FINDING_FILE_PROGRAM, name);

@@ -24,13 +24,14 @@
 
 #define HELPER_NAME_MAX 64 /* of a charset or type */
 #define HELPER_INPUT_MAX (1024 * 1024) /* encoded bytes of one request */
+#define HELPER_FILE_MAX (8 * 1024 * 1024) /* the same of a HELPER_FILE */
 #define HELPER_OUTPUT_MAX (256 * 1024) /* text of one reply */
 
 enum helper_kind {
 	HELPER_LEAF = 1,
 	HELPER_WORD = 2,
 	HELPER_HTML = 3, /* a leaf; the reply is a report, see decode/html.h */
-	HELPER_FILE = 4, /* bytes; the reply lists it, see decode/archive.h */
+	HELPER_FILE = 4, /* a leaf; the reply lists it, see decode/archive.h */
 };
 enum helper_encoding { HELPER_PLAIN = 0, HELPER_QP = 1, HELPER_BASE64 = 2 };
 enum helper_status { HELPER_DECODED = 0, HELPER_NO_CHARSET = 1 };

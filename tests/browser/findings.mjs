@@ -16,6 +16,30 @@ const has = (all, words) => {
 	return one;
 };
 
+// A ZIP archive of empty files.
+function zip(...names) {
+	const files = [], list = [];
+	let at = 0;
+	for (const name of names) {
+		const text = Buffer.from(name), head = Buffer.alloc(26);
+		head.writeUInt16LE(20, 0);
+		head.writeUInt16LE(0x800, 2);
+		head.writeUInt16LE(text.length, 22);
+		const place = Buffer.alloc(14);
+		place.writeUInt32LE(at, 10);
+		files.push(Buffer.from('PK\x03\x04'), head, text);
+		list.push(Buffer.from('PK\x01\x02\x14\0'), head, place, text);
+		at += 30 + text.length;
+	}
+	const names_ = Buffer.concat(list), end = Buffer.alloc(18);
+	end.writeUInt16LE(names.length, 4);
+	end.writeUInt16LE(names.length, 6);
+	end.writeUInt32LE(names_.length, 8);
+	end.writeUInt32LE(at, 12);
+	return Buffer.concat([...files, names_, Buffer.from('PK\x05\x06'), end])
+		.toString('base64').replace(/.{76}/g, '$&\n');
+}
+
 export default function ({ test, using, held, stack }) {
 	const risk = async (id) => (await stack.sql(
 		'SELECT risk FROM d.state WHERE message_id = %s', uuid(id)))[0].risk;
@@ -131,5 +155,29 @@ export default function ({ test, using, held, stack }) {
 		assert.match(has(all, 'several scripts').marks[0], /reads p.ypal/);
 		has(all, 'looks like another').marks.includes(
 			'xn--pypal-4ve.com looks like paypal.com');
+	}));
+
+	test('what is in an archive', () => using({}, async (page) => {
+		const file = (name, type, data) => `Content-Type: ${type}\n` +
+			`Content-Disposition: attachment; filename="${name}"\n` +
+			`Content-Transfer-Encoding: base64\n\n${data}`;
+		const id = await held({ risk: 10, raw: mail(parts(
+			'Content-Type: text/plain\n\nHello',
+			file('all.zip', 'application/zip', zip('read me.txt',
+				'bills/nov.pdf.exe', 'safe\u202egpj.txt', 'more.zip')),
+			file('sums.docx', 'application/vnd.openxmlformats-' +
+				'officedocument.wordprocessingml.document',
+			zip('word/document.xml')))) });
+		await signIn(page, stack);
+		await page.goto('/m/' + id);
+		const all = await reasons(page);
+		assert.deepEqual(has(all, 'program, script or link inside').marks,
+			['all.zip: bills/nov.pdf.exe']);
+		assert.match(has(all, 'push its ending').marks[0], /safeU\+202Egpj/);
+		assert.deepEqual(has(all, 'could not be listed').marks,
+			['all.zip: more.zip']);
+		assert.deepEqual(await page.$$eval('.inside', (every) => every.map(
+			(one) => one.querySelectorAll('.told').length)), [4, 1]);
+		assert.ok(!all.some((r) => r.text.includes('macros')));
 	}));
 }

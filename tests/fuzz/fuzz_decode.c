@@ -52,9 +52,10 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	line = n > 0 ? memchr(p, '\n', n) : NULL;
 	if (line == NULL || line == p)
 		return 0;
-	r = (struct text_request){ .kind = p[0] & 16  ? HELPER_HTML
-					   : p[0] & 1 ? HELPER_LEAF
-						      : HELPER_WORD,
+	r = (struct text_request){ .kind = p[0] & 32   ? HELPER_FILE
+					   : p[0] & 16 ? HELPER_HTML
+					   : p[0] & 1  ? HELPER_LEAF
+						       : HELPER_WORD,
 		.encoding = p[0] & 2   ? HELPER_BASE64
 			    : p[0] & 4 ? HELPER_QP
 				       : HELPER_PLAIN,
