@@ -4,6 +4,7 @@ import psycopg2
 import pytest
 
 from pgcluster import call, call1, submit
+from test_relay import DONE, FAILED, attempt, claim, done, dot
 
 
 def raise_to(w, s, m, risk, version=1):
@@ -40,7 +41,7 @@ def test_the_risk_of_held_mail_only_rises(w, x, su):
 def test_others_may_not(w, x):
     m = x.message(risk=10)
     submit(w.gw, m)
-    other = w.operator("elsewhere", "reviewer", tenant=w.tenants[1])
+    other = w.operator("beyond", "reviewer", tenant=w.tenants[1])
     assert raise_to(w, other, m, 90)["status"] == 404
     assert call1(w.rv, "review_known_1", s=other,
                  mid=m["mid"])["status"] == 404
@@ -52,7 +53,7 @@ def test_others_may_not(w, x):
             call(w.gw, name, s=other, mid=m["mid"], **more)
 
 
-def test_who_was_reached_before(w, x, su):
+def test_who_was_reached_before(w, x):
     s = w.operator("knower", "reviewer", tenant=x.tenant)
     far = w.operator("far", "reviewer", tenant=x.tenant, inbox=x.inbox)
     y = w.inbox(w.tenants[0], "known@t0.example")
@@ -65,21 +66,20 @@ def test_who_was_reached_before(w, x, su):
         m = box.message([rcpt])
         submit(w.gw, m)
         assert w.approve(m, s)["state"] == 2
-        with su.cursor() as cur:
-            cur.execute("SET session_replication_role = replica;"
-                        "UPDATE d.delivery SET status = %s WHERE message_id"
-                        " = %s; SET session_replication_role = origin",
-                        (status, str(m["mid"])))
+        L, = claim(w, m)
+        attempt(w, L)
+        assert dot(w, L)["go"]
+        assert done(w, L, {1: status})["status"] == 200
 
     m = x.message(["Ann@seen.example", "bob@seen.example"])
     submit(w.gw, m)
     assert known(m) == [(False, False)] * 2
-    deliver(x, "ann@seen.example", 5)  # refused: it was not reached
+    deliver(x, "ann@seen.example", FAILED)  # refused: it was not reached
     assert known(m) == [(False, False)] * 2
-    deliver(y, "ann@seen.example", 3)
+    deliver(y, "ann@seen.example", DONE)
     assert known(m) == [(False, True)] * 2
     # who sees only this inbox is not told of the others
     assert known(m, far) == [(False, False)] * 2
-    deliver(x, "ann@seen.example", 3)
+    deliver(x, "ann@seen.example", DONE)
     assert known(m) == [(True, True), (False, True)]
     assert known(m, far) == [(True, True), (False, True)]
