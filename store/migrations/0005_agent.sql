@@ -26,15 +26,8 @@ DECLARE
 BEGIN
 	c := d.agent(t, k, a);
 	IF c.status <> 200 THEN
-		RETURN QUERY SELECT c.status, c.code, NULL::uuid, NULL::uuid, NULL::smallint, NULL::smallint,
-		    NULL::smallint, NULL::bytea, NULL::text, NULL::text,
-		    NULL::text, NULL::text, NULL::text, NULL::text,
-		    NULL::bigint, NULL::int, NULL::text, NULL::text,
-		    NULL::text, NULL::text, NULL::timestamptz, NULL::text,
-		    NULL::text, NULL::text, NULL::text, NULL::boolean,
-		    NULL::timestamptz, NULL::bigint, NULL::bigint,
-		    NULL::boolean, NULL::int, NULL::bigint,
-		    NULL::timestamptz, NULL::timestamptz;
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
@@ -117,17 +110,8 @@ BEGIN
 		c.status := 404;
 		c.code := 'not_found';
 	END IF;
-	RETURN QUERY SELECT c.status, c.code, NULL::uuid, NULL::uuid, NULL::smallint, NULL::smallint,
-		    NULL::smallint, NULL::bytea, NULL::text, NULL::text,
-		    NULL::text, NULL::text, NULL::text, NULL::text,
-		    NULL::bigint, NULL::int, NULL::text, NULL::text,
-		    NULL::text, NULL::text, NULL::timestamptz, NULL::text,
-		    NULL::text, NULL::text, NULL::text, NULL::boolean,
-		    NULL::timestamptz, NULL::bigint, NULL::bigint,
-		    NULL::boolean, NULL::int, NULL::bigint,
-		    NULL::timestamptz, NULL::timestamptz,
-	    NULL::int, NULL::bytea, NULL::bytea, NULL::bytea, NULL::bigint,
-	    NULL::bigint;
+	SELECT c.status, c.code INTO status, code;
+	RETURN NEXT;
 END $$;
 
 -- Is the message this key's to see? 200, or why not.
@@ -174,9 +158,8 @@ DECLARE
 BEGIN
 	c := d.my_message(t, k, a, mid);
 	IF c.status <> 200 THEN
-		RETURN QUERY SELECT c.status, c.code, NULL::int, NULL::text,
-		    NULL::text, NULL::smallint, NULL::int, NULL::text, NULL::text,
-		    NULL::int, NULL::timestamptz, NULL::timestamptz;
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.ix::int, x.address,
@@ -227,8 +210,8 @@ DECLARE
 BEGIN
 	c := d.my_message(t, k, a, mid);
 	IF c.status <> 200 THEN
-		RETURN QUERY SELECT c.status, c.code, NULL::int, NULL::text,
-		    NULL::timestamptz, NULL::text, NULL::smallint, NULL::text;
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	-- Mail that waited has its first event in its own row.
@@ -256,9 +239,8 @@ BEGIN
 		c.code := 'missing_permission';
 	END IF;
 	IF c.status <> 200 THEN
-		RETURN QUERY SELECT c.status, c.code, NULL::bigint, NULL::text,
-		    NULL::text, NULL::text, NULL::timestamptz, NULL::timestamptz,
-		    NULL::timestamptz, NULL::timestamptz;
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, r.key_id, r.kind::text,
@@ -320,8 +302,8 @@ BEGIN
 			    CASE WHEN c.used_at IS NULL THEN 'expired'
 			    ELSE 'used before' END);
 		END IF;
-		RETURN QUERY SELECT 410, 'claim_invalid', NULL::bigint, NULL::bigint,
-		    NULL::text, NULL::int, NULL::bigint, NULL::bigint;
+		SELECT 410, 'claim_invalid' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF coalesce(octet_length(full_auth), 0) <> 32
@@ -329,8 +311,8 @@ BEGIN
 	    OR full_auth = send_auth OR coalesce(octet_length(claim_1.pub), 0)
 	    <> 32 OR coalesce(octet_length(claim_1.wrapped), 0)
 	    NOT BETWEEN 32 AND 256 THEN
-		RETURN QUERY SELECT 422, 'validation_error', NULL::bigint,
-		    NULL::bigint, NULL::text, NULL::int, NULL::bigint, NULL::bigint;
+		SELECT 422, 'validation_error' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	PERFORM set_config('postern.boxes', '{' || c.tenant_id::text || '.'

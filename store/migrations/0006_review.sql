@@ -57,6 +57,25 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.op TO p_review, p_ctl;
 
+-- The same for what concerns one message: 404 when it is not in the scope.
+CREATE FUNCTION d.op_of(s bytea, mid uuid, OUT status int, OUT code text,
+	OUT operator_id bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	status := o.status;
+	code := o.code;
+	operator_id := o.operator_id;
+	IF status = 200 AND NOT EXISTS (SELECT 1 FROM d.state y
+	    WHERE y.message_id = mid) THEN
+		status := 404;
+		code := 'not_found';
+	END IF;
+END $$;
+GRANT EXECUTE ON FUNCTION d.op_of TO p_review;
+
 -- Has the operator one of the roles over this inbox (NULL: the whole tenant,
 -- both NULL: everything)?
 CREATE FUNCTION d.op_may(op bigint, roles text[], t bigint, i bigint)
@@ -166,16 +185,16 @@ BEGIN
 			PERFORM d.note(0, 'op:' || o::text, 'operator.signin_failed',
 			    NULL, json_build_object('peer', left(peer, 100))::text);
 		END IF;
-		RETURN QUERY SELECT 401, 'missing_authorization', NULL::bigint,
-		    NULL::timestamptz, NULL::int;
+		SELECT 401, 'missing_authorization' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	INSERT INTO d.operator_session (session_sha256, operator_id, peer,
 	    expires_at) VALUES (session_create_1.session_sha256, o,
 	    left(session_create_1.peer, 100), e) ON CONFLICT DO NOTHING;
 	IF NOT FOUND THEN
-		RETURN QUERY SELECT 401, 'missing_authorization', NULL::bigint,
-		    NULL::timestamptz, NULL::int;
+		SELECT 401, 'missing_authorization' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	PERFORM d.note(0, 'op:' || o::text, 'operator.signin', NULL,
@@ -196,9 +215,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-		    NULL::text, NULL::timestamptz, NULL::timestamptz,
-		    NULL::timestamptz, NULL::text, NULL::boolean, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, p.operator_id, p.name,
@@ -257,8 +275,8 @@ BEGIN
 	SELECT z.totp, z.passkeys INTO f FROM d.operator z
 	    WHERE z.operator_id = o.operator_id;
 	IF f.totp OR f.passkeys > 0 THEN
-		RETURN QUERY SELECT 403, 'missing_permission', NULL::timestamptz,
-		    NULL::int;
+		SELECT 403, 'missing_permission' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	p := d.password_try(o.operator_id, output);
@@ -267,8 +285,8 @@ BEGIN
 		RETURN;
 	END IF;
 	IF NOT p.ok THEN
-		RETURN QUERY SELECT 401, 'missing_authorization', NULL::timestamptz,
-		    NULL::int;
+		SELECT 401, 'missing_authorization' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	UPDATE d.operator_session z SET step_up_until = e,
@@ -290,8 +308,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-		    NULL::text, NULL::int, NULL::boolean;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, n.tenant_id, n.slug, n.name,
@@ -319,12 +337,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::bigint,
-		    NULL::text, NULL::smallint, NULL::int, NULL::boolean,
-		    NULL::boolean, NULL::text, NULL::int, NULL::text, NULL::int,
-		    NULL::int, NULL::int, NULL::int, NULL::bigint, NULL::int,
-		    NULL::int, NULL::text, NULL::text, NULL::timestamptz, NULL::int,
-		    NULL::boolean, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.tenant_id, x.inbox_id, x.address,
@@ -467,14 +481,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::bigint,
-		    NULL::text, NULL::bigint, NULL::text, NULL::uuid,
-		    NULL::smallint, NULL::smallint, NULL::smallint, NULL::bytea,
-		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::bigint,
-		    NULL::int, NULL::smallint, NULL::text, NULL::timestamptz,
-		    NULL::timestamptz, NULL::timestamptz, NULL::smallint, NULL::int,
-		    NULL::boolean, NULL::boolean, NULL::int, NULL::boolean,
-		    NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF after_key ~ '^[0-9]{1,3}:[0-9a-f-]{36}$' THEN
@@ -538,8 +546,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean,
-		    NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	-- What is oldest is known only when all of it was counted.
@@ -622,21 +630,8 @@ BEGIN
 		END IF;
 	END IF;
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-		    NULL::bigint, NULL::text, NULL::smallint, NULL::boolean,
-		    NULL::uuid, NULL::uuid, NULL::smallint, NULL::smallint,
-		    NULL::smallint, NULL::bytea, NULL::text, NULL::text, NULL::text,
-		    NULL::text, NULL::text, NULL::text, NULL::bigint, NULL::int,
-		    NULL::text, NULL::text, NULL::text, NULL::text,
-		    NULL::timestamptz, NULL::text, NULL::text, NULL::text,
-		    NULL::text, NULL::boolean, NULL::timestamptz, NULL::bigint,
-		    NULL::bigint, NULL::boolean, NULL::int, NULL::bigint,
-		    NULL::timestamptz, NULL::timestamptz, NULL::smallint,
-		    NULL::smallint, NULL::int, NULL::boolean, NULL::text,
-		    NULL::text, NULL::bytea, NULL::text, NULL::text, NULL::smallint,
-		    NULL::smallint, NULL::uuid, NULL::text, NULL::boolean,
-		    NULL::text, NULL::timestamptz, NULL::timestamptz,
-		    NULL::timestamptz, NULL::boolean, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF g.state <> 1 AND why <> '' THEN
@@ -730,18 +725,14 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bytea, NULL::int,
-		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
-		    NULL::bytea, NULL::int, NULL::bytea, NULL::bytea, NULL::bytea,
-		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF d.op_may_open(o.operator_id, mid) AND d.view_no(o.operator_id, mid,
 	    review_keys_1.why, 'message.opened', NULL) THEN
-		RETURN QUERY SELECT 403, 'reason_required', NULL::bytea, NULL::int,
-		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
-		    NULL::bytea, NULL::int, NULL::bytea, NULL::bytea, NULL::bytea,
-		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
+		SELECT 403, 'reason_required' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, m.tenant_id,
@@ -757,12 +748,8 @@ BEGIN
 	    LEFT JOIN d.deployment y ON y.one
 	    WHERE s.message_id = mid AND d.op_may_open(o.operator_id, mid);
 	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::bytea, NULL::int,
-		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
-		    NULL::bytea, NULL::int, NULL::bytea, NULL::bytea, NULL::bytea,
-		    NULL::int, NULL::bigint, NULL::bytea, NULL::timestamptz;
+		SELECT 404, 'not_found' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 END $$;
@@ -816,20 +803,10 @@ CREATE FUNCTION api.review_recipients_1(s bytea, mid uuid)
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op_of(s, mid);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
-		    NULL::text, NULL::smallint, NULL::int, NULL::text, NULL::text,
-		    NULL::int, NULL::timestamptz, NULL::timestamptz;
-		RETURN;
-	END IF;
-	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
-	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
-		    NULL::text, NULL::smallint, NULL::int, NULL::text, NULL::text,
-		    NULL::int, NULL::timestamptz, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.ix::int, x.address,
@@ -862,8 +839,8 @@ BEGIN
 		o.code := 'not_found';
 	END IF;
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean,
-		    NULL::boolean;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.ix::int,
@@ -903,8 +880,8 @@ BEGIN
 		o.code := 'validation_error';
 	END IF;
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::boolean,
-		    NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	SELECT y.* INTO g FROM d.state y WHERE y.message_id = mid FOR UPDATE;
@@ -931,20 +908,10 @@ CREATE FUNCTION api.review_events_1(s bytea, mid uuid)
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op_of(s, mid);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
-		    NULL::timestamptz, NULL::text, NULL::smallint, NULL::text,
-		    NULL::text;
-		RETURN;
-	END IF;
-	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
-	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
-		    NULL::timestamptz, NULL::text, NULL::smallint, NULL::text,
-		    NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, 1, 'message.held'::text,
@@ -970,20 +937,10 @@ CREATE FUNCTION api.review_attempts_1(s bytea, mid uuid)
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op_of(s, mid);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::int,
-		    NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::text,
-		    NULL::text, NULL::timestamptz, NULL::text;
-		RETURN;
-	END IF;
-	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
-	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::int,
-		    NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::text,
-		    NULL::text, NULL::timestamptz, NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.domain, y.n, y.at, y.ended_at,
@@ -1003,20 +960,10 @@ CREATE FUNCTION api.review_decisions_1(s bytea, mid uuid)
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op_of(s, mid);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,
-		    NULL::int, NULL::text, NULL::timestamptz, NULL::bytea;
-		RETURN;
-	END IF;
-	PERFORM 1 FROM d.state y WHERE y.message_id = mid;
-	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,
-		    NULL::int, NULL::text, NULL::timestamptz, NULL::bytea;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, c.version, c.round, p.name,
@@ -1038,8 +985,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::text,
-		    NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, 'global'::text, NULL::text,

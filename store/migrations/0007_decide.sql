@@ -39,18 +39,14 @@ BEGIN
 	o := d.op(s);
 	PERFORM set_config('synchronous_commit', 'on', true);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::smallint, NULL::int, NULL::int, NULL::timestamptz,
-		    NULL::boolean;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	SELECT y.* INTO g FROM d.state y WHERE y.message_id = mid FOR UPDATE;
 	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::smallint, NULL::int, NULL::int, NULL::timestamptz,
-		    NULL::boolean;
+		SELECT 404, 'not_found' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	SELECT x.digest, x.rcpt, x.size, x.not_after, x.need_approvals INTO m
@@ -170,24 +166,22 @@ BEGIN
 	o := d.op(s);
 	PERFORM set_config('synchronous_commit', 'on', true);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::smallint;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	SELECT y.* INTO g FROM d.state y WHERE y.message_id = mid FOR UPDATE;
 	IF NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::smallint;
+		SELECT 404, 'not_found' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF NOT d.op_may(o.operator_id, ARRAY['reviewer', 'senior'], g.tenant_id,
 	    g.inbox_id) THEN
 		o.status := 403;
 		o.code := 'missing_permission';
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::smallint,
-		    NULL::smallint;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF g.state <> 2 OR g.version <> for_version OR g.round <> for_round
@@ -341,14 +335,14 @@ BEGIN
 	    'policy', 'sensitive_data', 'suspicious', 'duplicate', 'other')
 	    OR length(reject_all_1.note) > 1000 OR reject_all_1.hint NOT IN (
 	    'do_not_retry', 'revise_and_resubmit', 'ask_human') THEN
-		RETURN QUERY SELECT 422, 'validation_error', NULL::int,
-		    NULL::boolean;
+		SELECT 422, 'validation_error' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF NOT d.op_may(o.operator_id, ARRAY['reviewer', 'senior'], tenant, inbox)
 	    THEN
-		RETURN QUERY SELECT 403, 'missing_permission', NULL::int,
-		    NULL::boolean;
+		SELECT 403, 'missing_permission' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	FOR g IN SELECT y.message_id, y.version, y.round, x.digest FROM d.state y
@@ -646,9 +640,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::bigint,
-		    NULL::bigint, NULL::text, NULL::text, NULL::timestamptz,
-		    NULL::text, NULL::timestamptz, NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, l.entry_id, nullif(l.tenant_id, 0),
@@ -675,16 +668,16 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::timestamptz, NULL::text,
-		    NULL::text, NULL::uuid, NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF NOT d.op_may(o.operator_id, ARRAY['senior', 'admin', 'auditor'],
 	    tenant, NULL) THEN
 		o.status := 403;
 		o.code := 'missing_permission';
-		RETURN QUERY SELECT o.status, o.code, NULL::timestamptz, NULL::text,
-		    NULL::text, NULL::uuid, NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF o.everywhere THEN

@@ -21,9 +21,8 @@ BEGIN
 	    OR claim_due_1.worker ~ '[\x01-\x20\x7f]' OR lim IS NULL
 	    OR lim NOT BETWEEN 1 AND 500 OR lease_seconds IS NULL
 	    OR lease_seconds NOT BETWEEN 1 AND 3600 THEN
-		RETURN QUERY SELECT 422, 'validation_error', NULL::bigint,
-		    NULL::uuid, NULL::text, NULL::uuid, NULL::smallint,
-		    NULL::smallint, NULL::int, NULL::timestamptz;
+		SELECT 422, 'validation_error' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF EXISTS (SELECT 1 FROM d.global_pause g WHERE g.paused_at IS NOT NULL)
@@ -109,13 +108,8 @@ DECLARE
 BEGIN
 	l := d.leased(t, mid, dom, lease, false);
 	IF NOT l.alive THEN
-		RETURN QUERY SELECT 409, 'state_conflict', NULL::bytea, NULL::int,
-		    NULL::bigint, NULL::bigint, NULL::smallint, NULL::smallint,
-		    NULL::boolean, NULL::bytea, NULL::text, NULL::text, NULL::text,
-		    NULL::bigint, NULL::int, NULL::bytea, NULL::bigint, NULL::bigint,
-		    NULL::text, NULL::smallint, NULL::int, NULL::bigint,
-		    NULL::bytea, NULL::bytea, NULL::text, NULL::int, NULL::bigint,
-		    NULL::timestamptz, NULL::boolean;
+		SELECT 409, 'state_conflict' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.deployment, y.epoch, m.tenant_id,

@@ -180,9 +180,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-		    NULL::text, NULL::int, NULL::int, NULL::boolean, NULL::boolean,
-		    NULL::smallint;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, t.tenant_id, t.slug, t.name,
@@ -324,8 +323,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::bigint,
-		    NULL::text, NULL::timestamptz, NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.domain, y.tenant_id, y.token,
@@ -377,8 +376,8 @@ BEGIN
 		o.code := 'not_found';
 	END IF;
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-		    NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	INSERT INTO d.inbox AS x (tenant_id, address, local_part, domain,
@@ -426,9 +425,8 @@ BEGIN
 		o.status := 404;
 		o.code := 'not_found';
 	END IF;
-	RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-	    NULL::bigint, NULL::smallint, NULL::int, NULL::boolean,
-	    NULL::boolean, NULL::text, NULL::boolean;
+	SELECT o.status, o.code INTO status, code;
+	RETURN NEXT;
 END $$;
 
 -- A new epoch: old keys end; what only they could read stays unreadable.
@@ -527,8 +525,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::text, NULL::int,
-		    NULL::int, NULL::int, NULL::int, NULL::bigint;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, p.plan, p.lim_hour, p.lim_day,
@@ -675,8 +673,8 @@ DECLARE
 BEGIN
 	o := d.ctl(s, uid, ARRAY['admin', 'auditor'], NULL, NULL);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::bigint, NULL::text,
-		    NULL::text, NULL::boolean, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, p.operator_id, p.name,
@@ -810,8 +808,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::bigint,
-		    NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, y.state, count(*),
@@ -834,10 +832,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::uuid, NULL::text,
-		    NULL::text, NULL::smallint, NULL::smallint, NULL::smallint,
-		    NULL::bytea, NULL::text, NULL::text, NULL::text,
-		    NULL::timestamptz, NULL::timestamptz;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF what ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN
@@ -881,9 +877,8 @@ DECLARE
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::text,
-		    NULL::timestamptz, NULL::text, NULL::text, NULL::smallint,
-		    NULL::text;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, 1, 'message.submitted'::text,
