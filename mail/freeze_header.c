@@ -123,11 +123,26 @@ struct rcpt_arg {
 	char kind; /* 'r' = Reply-To */
 };
 
+/* Only a name that is not plain ASCII can deceive. */
+static void
+search_name(struct freeze_info *info, const struct mailbox *m)
+{
+	struct buf text = { 0 };
+
+	if (!str_has_8bit(m->name) &&
+	    memmem(m->name.p, m->name.n, "=?", 2) == NULL)
+		return;
+	mailbox_name_text(&text, m);
+	finding_search_header(buf_str(&text), finding_note, &info->findings);
+	buf_free(&text);
+}
+
 static bool
 rcpt_add(void *arg, const struct mailbox *m)
 {
 	struct rcpt_arg *a = arg;
 
+	search_name(a->f->info, m);
 	if (a->kind != 'r')
 		buf_printf(
 		    &a->f->info->rcpt, "%c %s\n", a->kind, m->address.wire);

@@ -77,6 +77,33 @@ def test_smtp_finds_the_same(gate):
     assert got["copied"] == (70, 60, 1)
 
 
+def test_an_allow_rule_needs_a_whole_and_harmless_mail(gate):
+    """A9: every recipient covered, no file, all searched, nothing heavy."""
+    box = gate.add_inbox("ruled@acme.example")
+    gate.sql("INSERT INTO d.allow_rule (tenant_id, inbox_id, entry,"
+             " operator_id, reason, uses_left, expires_at) VALUES (%s, %s,"
+             " 'ann@example.org', 1, 'test', 9, now() + interval '1 hour')",
+             box.tenant_id, box.inbox_id)
+    bot = Client(gate, box.key)
+
+    def status(**fields):
+        return stored(bot.send(**dict({"to": ["ann@example.org"]},
+                                      **fields)))["status"]
+
+    assert status(text="see you at 14:05") == "approved"
+    assert status(text="Reply is welcome", reply_to="us@acme.example") == (
+        "approved")
+    for held in ({"text": CARD}, {"text": PEM}, {"html": "<p>hi</p>"},
+                 {"reply_to": "desk@other.example"},
+                 {"subject": "a\u202eb"}, {"text": "pass\u200bword"},
+                 {"cc": ["eve@example.net"]},
+                 {"text": "word " * 70000},
+                 {"attachments": [{"filename": "a.txt",
+                                   "content": "aGk="}]}):
+        assert status(**held) == "held", held
+    assert status(text="see you at 15:05") == "approved"
+
+
 def test_agents_see_nothing_of_it(gate):
     bot = Client(gate, gate.box.key)
     codes = [line.split("`")[1] for line in open(

@@ -417,6 +417,12 @@ test_mails(void **state)
 		    F(REPLY_DOMAIN) | F(DOMAIN_LOOKALIKE), false },
 		{ FROM TO "Subject: =?utf-8?B?4oCuYWJj?=\r\n\r\nx",
 		    F(HEADER_CHARACTERS), false },
+		{ FROM "Cc: =?utf-8?Q?A=E2=80=8Bnn?= <ann@example.net>\r\n"
+		       "\r\nx",
+		    F(HEADER_CHARACTERS), false },
+		{ FROM "To: =?utf-8?Q?J=C3=BCrgen?= <ann@example.net>\r\n"
+		       "\r\nx",
+		    0, false },
 		{ TEXT PEM "\r\n", F(PRIVATE_KEY), false },
 		{ TEXT PEM, F(PRIVATE_KEY), false },
 		/* the same in base64, in odd lines; and cut by soft breaks */
