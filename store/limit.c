@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/queue.h>
+
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
@@ -37,7 +39,8 @@ static const struct window {
 #define LOCAL_BUCKETS 12
 #define LOCAL_BUCKET_MS (3600 * 1000 / LOCAL_BUCKETS)
 #define LOCAL_SLOTS 4096 /* inboxes that can send while Redis is away */
-#define NUMBERS (8 + 2 * LIMIT_WINDOWS)
+#define GROUP_MAX 16 /* charges of one call */
+#define NUMBERS (8 + LIMIT_WINDOWS + GROUP_MAX * (4 + LIMIT_WINDOWS))
 
 struct local_ring {
 	int64_t tenant, inbox; /* 0 = free */
@@ -45,15 +48,21 @@ struct local_ring {
 	int64_t bucket[LOCAL_BUCKETS + 1];
 };
 
+TAILQ_HEAD(limit_ops, limit_op);
+
 struct limiter {
 	struct loop *loop;
 	struct redis *redis;
 	unsigned shares;
 	bool closed;
 	struct local_ring *local; /* NULL while Redis is there */
+	struct limit_ops waiting; /* charges of this turn of the loop */
+	LIST_HEAD(, limit_group) asked;
 };
 
 struct limit_op {
+	TAILQ_ENTRY(limit_op) link; /* while it waits */
+	struct limit_group *group; /* then */
 	struct limiter *l;
 	struct limit_inbox inbox;
 	struct limit_cost cost;
@@ -61,6 +70,14 @@ struct limit_op {
 	limit_fn *charged;
 	limit_peek_fn *peeked;
 	void *arg;
+};
+
+/* Charges that go out together. */
+struct limit_group {
+	LIST_ENTRY(limit_group) link;
+	struct limiter *l;
+	size_t n;
+	struct limit_op *op[GROUP_MAX]; /* NULL: cancelled */
 };
 
 /* Arguments of one FCALL: short texts that live as long as the call. */
@@ -80,14 +97,33 @@ limiter_new(
 	l->redis = redis;
 	l->shares = shares > 0 ? shares : 1;
 	l->closed = closed;
+	TAILQ_INIT(&l->waiting);
+	LIST_INIT(&l->asked);
 	return l;
 }
+
+static void send_charges(void *arg);
 
 void
 limiter_free(struct limiter *l)
 {
+	struct limit_group *g;
+	struct limit_op *op;
+	size_t i;
+
 	if (l == NULL)
 		return;
+	loop_undefer(l->loop, send_charges, l);
+	while ((op = TAILQ_FIRST(&l->waiting)) != NULL) {
+		TAILQ_REMOVE(&l->waiting, op, link);
+		free(op);
+	}
+	while ((g = LIST_FIRST(&l->asked)) != NULL) {
+		LIST_REMOVE(g, link);
+		for (i = 0; i < g->n; i++)
+			free(g->op[i]);
+		free(g);
+	}
 	free(l->local);
 	free(l);
 }
@@ -135,18 +171,28 @@ limit_of(const struct limit_inbox *in, int window)
 }
 
 static void
-begin(struct fcall *f, const char *function, const struct limit_inbox *in)
+begin(struct fcall *f, const char *function, size_t keys)
 {
-	char *key;
-
 	f->n = 0;
 	put_text(f, "FCALL");
 	put_text(f, function);
-	put_text(f, "1");
-	key = f->text[f->n];
-	snprintf(key, sizeof(f->text[0]), "rl:{%" PRId64 ".%" PRId64 "}",
-	    in->tenant, in->inbox);
-	put_text(f, key);
+	put_number(f, (int64_t)keys);
+}
+
+/* "rl:{1.2}" */
+static void
+put_key(struct fcall *f, const struct limit_inbox *in)
+{
+	char *p = f->text[f->n];
+	size_t n = 4;
+
+	BUG_ON(f->n == NUMBERS);
+	memcpy(p, "rl:{", 4);
+	n += dec_encode(p + n, in->tenant);
+	p[n++] = '.';
+	n += dec_encode(p + n, in->inbox);
+	p[n++] = '}';
+	f->arg[f->n++] = (struct str){ p, n };
 }
 
 static void
@@ -158,14 +204,22 @@ put_cost(struct fcall *f, const struct limit_cost *cost)
 }
 
 static void
-put_windows(struct fcall *f, const struct limit_inbox *in)
+put_windows(struct fcall *f)
 {
 	int i;
 
-	for (i = 0; i < LIMIT_WINDOWS; i++) {
+	put_number(f, LIMIT_WINDOWS);
+	for (i = 0; i < LIMIT_WINDOWS; i++)
 		put_text(f, windows[i].shape);
+}
+
+static void
+put_limits(struct fcall *f, const struct limit_inbox *in)
+{
+	int i;
+
+	for (i = 0; i < LIMIT_WINDOWS; i++)
 		put_number(f, limit_of(in, i));
-	}
 }
 
 /* The inbox's own ring, or NULL when the table is full. */
@@ -250,26 +304,25 @@ number(const struct redisReply *reply, size_t i)
 	return reply->element[i]->integer;
 }
 
+/* The answer to this one begins at `at`; without a reply nobody knows. */
 static void
-on_charged(void *arg, const struct redisReply *reply)
+answer(struct limit_op *op, const struct redisReply *reply, size_t at)
 {
-	struct limit_op *op = arg;
 	struct limiter *l = op->l;
 	struct limit_answer a = { 0 };
 	int64_t window;
 
-	if (reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
-	    reply->elements == 5) {
+	if (reply != NULL) {
 		forget_local(l);
-		window = number(reply, 1);
-		a.verdict = number(reply, 0) == 1 ? LIMIT_OK : LIMIT_OVER;
+		window = number(reply, at + 1);
+		a.verdict = number(reply, at) == 1 ? LIMIT_OK : LIMIT_OVER;
 		if (window >= 1 && window <= LIMIT_WINDOWS) {
 			a.window = windows[window - 1].name;
 			a.limit = limit_of(&op->inbox, (int)window - 1);
 		}
-		a.left = number(reply, 2);
-		a.wait_ms = number(reply, 3);
-		a.at = number(reply, 4);
+		a.left = number(reply, at + 2);
+		a.wait_ms = number(reply, at + 3);
+		a.at = number(reply, at + 4);
 	} else if (l->closed) {
 		a.verdict = LIMIT_CLOSED;
 	} else {
@@ -277,6 +330,62 @@ on_charged(void *arg, const struct redisReply *reply)
 	}
 	op->charged(op->arg, &a);
 	free(op);
+}
+
+static void
+on_charged(void *arg, const struct redisReply *reply)
+{
+	struct limit_group *g = arg;
+	struct limit_op *op;
+	size_t i;
+
+	if (reply != NULL &&
+	    (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5 * g->n))
+		reply = NULL;
+	for (i = 0; i < g->n; i++) {
+		op = g->op[i];
+		g->op[i] = NULL;
+		if (op != NULL)
+			answer(op, reply, 5 * i);
+	}
+	LIST_REMOVE(g, link);
+	free(g);
+}
+
+static void
+send_group(struct limiter *l)
+{
+	struct limit_group *g = xcalloc(1, sizeof(*g));
+	struct limit_op *op;
+	struct fcall f;
+	size_t i;
+
+	g->l = l;
+	LIST_INSERT_HEAD(&l->asked, g, link);
+	while (g->n < GROUP_MAX && (op = TAILQ_FIRST(&l->waiting)) != NULL) {
+		TAILQ_REMOVE(&l->waiting, op, link);
+		op->group = g;
+		g->op[g->n++] = op;
+	}
+	begin(&f, "pst_charge", g->n);
+	for (i = 0; i < g->n; i++)
+		put_key(&f, &g->op[i]->inbox);
+	put_windows(&f);
+	for (i = 0; i < g->n; i++) {
+		put_cost(&f, &g->op[i]->cost);
+		put_limits(&f, &g->op[i]->inbox);
+	}
+	redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_charged, g);
+}
+
+/* What was to be charged in this turn of the loop goes in few calls. */
+static void
+send_charges(void *arg)
+{
+	struct limiter *l = arg;
+
+	while (!TAILQ_EMPTY(&l->waiting))
+		send_group(l);
 }
 
 static struct limit_op *
@@ -295,24 +404,31 @@ limit_charge(struct limiter *l, const struct limit_inbox *inbox,
     const struct limit_cost *cost, limit_fn *done, void *arg)
 {
 	struct limit_op *op = new_op(l, inbox, arg);
-	struct fcall f;
 
 	op->cost = *cost;
 	op->charged = done;
-	begin(&f, "pst_charge", inbox);
-	put_cost(&f, cost);
-	put_windows(&f, inbox);
-	op->req =
-	    redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_charged, op);
+	if (TAILQ_EMPTY(&l->waiting))
+		loop_defer(l->loop, send_charges, l);
+	TAILQ_INSERT_TAIL(&l->waiting, op, link);
 	return op;
 }
 
 void
 limit_cancel(struct limit_op *op)
 {
+	size_t i;
+
 	if (op == NULL)
 		return;
-	redis_cancel(op->req);
+	if (op->peeked != NULL) {
+		redis_cancel(op->req);
+	} else if (op->group == NULL) {
+		TAILQ_REMOVE(&op->l->waiting, op, link);
+	} else {
+		for (i = 0; i < op->group->n; i++)
+			if (op->group->op[i] == op)
+				op->group->op[i] = NULL;
+	}
 	free(op);
 }
 
@@ -334,10 +450,12 @@ limit_refund(struct limiter *l, const struct limit_inbox *inbox,
 
 	switch (answer->verdict) {
 	case LIMIT_OK:
-		begin(&f, "pst_refund", inbox);
+		begin(&f, "pst_refund", 1);
+		put_key(&f, inbox);
+		put_windows(&f);
 		put_number(&f, answer->at);
 		put_cost(&f, cost);
-		put_windows(&f, inbox);
+		put_limits(&f, inbox);
 		redis_call(
 		    l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_refunded, NULL);
 		break;
@@ -390,8 +508,10 @@ limit_peek(struct limiter *l, const struct limit_inbox *inbox,
 	struct fcall f;
 
 	op->peeked = done;
-	begin(&f, "pst_peek", inbox);
-	put_windows(&f, inbox);
+	begin(&f, "pst_peek", 1);
+	put_key(&f, inbox);
+	put_windows(&f);
+	put_limits(&f, inbox);
 	op->req =
 	    redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_peeked, op);
 	return op;

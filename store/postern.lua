@@ -37,20 +37,30 @@ local function clock()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- The state turned to the present time, with a block for each window that
--- `args` names (name and limit), these windows, and in how many milliseconds
--- the key may go; nothing when it knows that already.
-local function load(key, args, from)
+-- The windows that a call names: how many, then their names. Second comes where
+-- the arguments go on.
+local function shapes_of(args)
+  local list, n = {}, tonumber(args[1] or 0)
+  for i = 1, n do
+    list[i] = shapes[args[i + 1]] or shape_of(args[i + 1])
+  end
+  return list, n + 2
+end
+
+-- The state of a key turned to the present time, with a block for each window,
+-- these windows with their limits from args[from] on, and in how many
+-- milliseconds the key may go; nothing when it knows that already.
+local function load(key, clocked, list, args, from)
   local raw = redis.call('GET', key)
   local old = raw and cmsgpack.unpack(raw)
   if not old or not old[2] then
     old = { 0, 0 }
   end
-  local clocked, floor = clock(), math.floor
+  local floor = math.floor
   local t = math.max(old[1], clocked)
   local state, windows, n, p, expires = { t, 0 }, {}, 2, 3, 0
-  for i = from, #args, 2 do
-    local s = shapes[args[i]] or shape_of(args[i])
+  for i = 1, #list do
+    local s = list[i]
     local sig, buckets = s.sig, s.buckets
     local now, at, total, newest = floor(t / s.width), n, 0, 0
     n = n + 5
@@ -79,8 +89,8 @@ local function load(key, args, from)
     end
     state[at + 1], state[at + 2] = sig, now
     state[at + 3], state[at + 4], state[at + 5] = (n - at - 3) / 2, 0, newest
-    windows[#windows + 1] = { at = at, last = n, shape = s, total = total,
-      limit = tonumber(args[i + 1]), kind = s.kind }
+    windows[i] = { at = at, last = n, shape = s, total = total,
+      limit = tonumber(args[from + i - 1]), kind = s.kind }
     expires = math.max(expires, (now + buckets + 1) * s.width)
   end
   expires = math.ceil(expires)
@@ -113,18 +123,16 @@ local function wait(state, w, need)
   return w.shape.seconds * 1000
 end
 
--- {allowed, window, left, milliseconds, time of the charge}: the window that
--- refused and how long until it would not, or the tightest after the charge
--- and when something of it comes back. Numbers are whole; windows count
--- from 1, 0 = there is none.
+-- allowed, window, left, milliseconds: the window that refused and how long
+-- until it would not, or the tightest after the charge and when something of
+-- it comes back. Numbers are whole; windows count from 1, 0 = there is none.
 local function measure(state, windows, cost)
   local tight, least = 0, math.huge
   for i = 1, #windows do
     local w = windows[i]
     local room = w.limit - w.total - cost[w.kind]
     if room < 0 then
-      return { 0, i, math.max(0, w.limit - w.total), wait(state, w, -room),
-        state[1] }
+      return 0, i, math.max(0, w.limit - w.total), wait(state, w, -room)
     end
     local share = room / math.max(1, w.limit)
     if share < least then
@@ -132,36 +140,47 @@ local function measure(state, windows, cost)
     end
   end
   if tight == 0 then
-    return { 1, 0, 0, 0, state[1] }
+    return 1, 0, 0, 0
   end
   local w = windows[tight]
-  return { 1, tight, w.limit - w.total - cost[w.kind],
-    w.total > 0 and wait(state, w, 1) or w.shape.seconds * 1000,
-    state[1] }
+  return 1, tight, w.limit - w.total - cost[w.kind],
+    w.total > 0 and wait(state, w, 1) or w.shape.seconds * 1000
 end
 
--- FCALL pst_charge 1 KEY messages recipients bytes {window limit}...: all
--- windows have room and are charged, or none is.
+-- FCALL pst_charge N KEY... WINDOWS NAME... {messages recipients bytes
+-- LIMIT...}...: for each key, all windows have room and are charged, or none
+-- is. Answers five numbers a key, those of measure() and the time.
 local function charge(keys, args)
-  local cost = { tonumber(args[1]), tonumber(args[2]), tonumber(args[3]) }
-  local state, windows, left = load(keys[1], args, 4)
-  local answer = measure(state, windows, cost)
-  if answer[1] == 1 then
-    for i = 1, #windows do
-      local at = windows[i].at + 5
-      state[at] = state[at] + cost[windows[i].kind]
+  local list, p = shapes_of(args)
+  local answers, clocked = {}, clock()
+  for k = 1, #keys do
+    local cost = { tonumber(args[p]), tonumber(args[p + 1]),
+      tonumber(args[p + 2]) }
+    local state, windows, left = load(keys[k], clocked, list, args, p + 3)
+    local allowed, window, room, ms = measure(state, windows, cost)
+    if allowed == 1 then
+      for i = 1, #windows do
+        local at = windows[i].at + 5
+        state[at] = state[at] + cost[windows[i].kind]
+      end
+      save(keys[k], state, left)
     end
-    save(keys[1], state, left)
+    local n = 5 * k
+    answers[n - 4], answers[n - 3], answers[n - 2] = allowed, window, room
+    answers[n - 1], answers[n] = ms, state[1]
+    p = p + 3 + #list
   end
-  return answer
+  return answers
 end
 
--- FCALL pst_refund 1 KEY time messages recipients bytes {window limit}...:
--- takes a charge back from the bucket it went to, while that still counts.
+-- FCALL pst_refund 1 KEY WINDOWS NAME... time messages recipients bytes
+-- LIMIT...: takes a charge back from the bucket it went to, while that counts.
 local function refund(keys, args)
-  local at = tonumber(args[1])
-  local cost = { tonumber(args[2]), tonumber(args[3]), tonumber(args[4]) }
-  local state, windows, left = load(keys[1], args, 5)
+  local list, p = shapes_of(args)
+  local at = tonumber(args[p])
+  local cost = { tonumber(args[p + 1]), tonumber(args[p + 2]),
+    tonumber(args[p + 3]) }
+  local state, windows, left = load(keys[1], clock(), list, args, p + 4)
   for _, w in ipairs(windows) do
     local age = state[w.at + 2] - math.floor(at / w.shape.width)
     for i = w.at + 4, w.last, 2 do
@@ -174,10 +193,11 @@ local function refund(keys, args)
   return 1
 end
 
--- FCALL pst_peek 1 KEY {window limit}...: what is left of each and when some
--- comes back, two numbers a window. Changes nothing.
+-- FCALL pst_peek 1 KEY WINDOWS NAME... LIMIT...: what is left of each and when
+-- some comes back, two numbers a window. Changes nothing.
 local function peek(keys, args)
-  local state, windows = load(keys[1], args, 1)
+  local list, p = shapes_of(args)
+  local state, windows = load(keys[1], clock(), list, args, p)
   local answer = {}
   for _, w in ipairs(windows) do
     table.insert(answer, math.max(0, w.limit - w.total))

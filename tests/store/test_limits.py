@@ -51,25 +51,28 @@ def at(redis, ms):
     redis("SET", "rl:clock", ms)
 
 
-def named(windows):
-    """As the library takes them: "m3600/12", limit."""
-    return [x for kind, seconds, buckets, limit in windows
-            for x in ("%s%d/%d" % (kind, seconds, buckets), limit)]
+def names(windows):
+    """As the library takes them: how many, "m3600/12"..."""
+    return [len(windows), *("%s%d/%d" % w[:3] for w in windows)]
+
+
+def limits(windows):
+    return [w[3] for w in windows]
 
 
 def charge(redis, windows, messages=1, rcpts=1, size=1):
-    return redis("FCALL", "pst_charge", 1, KEY, messages, rcpts, size,
-                 *named(windows))
+    return redis("FCALL", "pst_charge", 1, KEY, *names(windows),
+                 messages, rcpts, size, *limits(windows))
 
 
 def refund(redis, windows, when, messages=1, rcpts=1, size=1):
-    return redis("FCALL", "pst_refund", 1, KEY, when, messages, rcpts, size,
-                 *named(windows))
+    return redis("FCALL", "pst_refund", 1, KEY, *names(windows), when,
+                 messages, rcpts, size, *limits(windows))
 
 
 def peek(redis, windows):
-    return redis("FCALL", "pst_peek", 1, KEY,
-                 *named(windows))
+    return redis("FCALL", "pst_peek", 1, KEY, *names(windows),
+                 *limits(windows))
 
 
 def worst(charges, width):
@@ -189,3 +192,29 @@ def test_the_key_lives_as_long_as_it_counts(redis):
     charge(redis, w)
     refund(redis, w, first)
     assert peek(redis, w)[2] == 95
+
+
+def test_charges_in_one_call_are_as_if_one_by_one(redis):
+    """Each key has its own answer; the same key twice counts twice."""
+    other, w = "rl:{1.3}", [("m", 60, 6, 2), ("b", 60, 6, 100)]
+    redis("DEL", other)
+    costs = [(1, 1, 10), (1, 1, 95), (1, 1, 20), (1, 1, 1), (1, 1, 5)]
+    keys = [KEY, other, KEY, KEY, other]
+    small, tight = [2, 100], [2, 97]
+    got = redis("FCALL", "pst_charge", len(keys), *keys, *names(w),
+                *[x for k, c in zip(keys, costs)
+                  for x in (*c, *(small if k == KEY else tight))])
+    assert len(got) == 5 * len(keys)
+    # allowed, window that refused or is tightest, what it has left
+    assert [got[i:i + 3] for i in range(0, len(got), 5)] == [
+        [1, 1, 1], [1, 2, 2], [1, 1, 0], [0, 1, 0], [0, 2, 2]]
+    assert peek(redis, w)[0::2] == [0, 70]
+
+
+def test_many_at_once_stay_within_the_limit(redis):
+    w, got = [("m", 3600, 12, 37)], 0
+    for n in (1, 16, 3, 16, 16):
+        answer = redis("FCALL", "pst_charge", n, *[KEY] * n, *names(w),
+                       *[1, 1, 1, 37] * n)
+        got += sum(answer[0::5])
+    assert got == 37
