@@ -47,6 +47,8 @@ on_raised(struct page *page)
 		mp->m.risk = mp->raised.risk;
 		mp->m.may_decide = mp->raised.may_decide;
 		mp->m.may_why = mp->raised.may_why;
+	} else if (mp->m.state == STATE_HELD && mp->risk > mp->m.risk) {
+		mp->m.risk = mp->risk; /* not kept, but true of this page */
 	}
 	draw(page);
 }
@@ -56,13 +58,12 @@ static void
 judge(struct page *page)
 {
 	struct message_page *mp = page->mine;
-	int risk;
 
 	page_message_fill(page);
 	page_findings_fill(page);
-	risk = finding_risk(&mp->read.findings.marks);
-	if (mp->m.state == STATE_HELD && risk > mp->m.risk)
-		review_risk(&page->who->op, &mp->id, mp->m.version, risk,
+	mp->risk = finding_risk(&mp->read.findings.marks);
+	if (mp->m.state == STATE_HELD && mp->risk > mp->m.risk)
+		review_risk(&page->who->op, &mp->id, mp->m.version, mp->risk,
 		    &page->mem, &mp->raised, page_arrived, page_wait(page));
 	else
 		mp->raised.is.status = 500; /* not asked */

@@ -26,6 +26,7 @@ struct message_page {
 	struct review_known known; /* recipients that were reached before */
 	struct review_risk raised;
 	int stored_risk; /* before this opening */
+	int risk; /* by what it showed */
 	struct view_message view;
 };
 

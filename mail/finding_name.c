@@ -67,7 +67,7 @@ finding_search_header(struct str text, finding_fn *fn, void *arg)
 		fn(arg, FINDING_HEADER_CHARACTERS, text);
 }
 
-/* Endings, each between spaces. */
+/* Endings, each between spaces. An ending with a space is none of them. */
 static const char runs[] =
     " exe scr com pif bat cmd ps1 psm1 vbs vbe js jse wsf wsh hta msi msp msix "
     "appx jar cpl dll lnk url scf reg inf sct gadget application appref-ms "
@@ -103,6 +103,8 @@ listed(const char *list, const char *ending)
 	size_t n = strlen(ending);
 	const char *p = list;
 
+	if (strchr(ending, ' ') != NULL)
+		return false;
 	while (n > 0 && (p = strstr(p, ending)) != NULL) {
 		if (p[-1] == ' ' && p[n] == ' ')
 			return true;

@@ -258,6 +258,8 @@ test_files(void **state)
 		{ "notes", "text/plain", 0 },
 		{ "", "image/png", 0 },
 		{ "exe", "application/octet-stream", 0 },
+		{ "a.exe scr", "x/y", 0 },
+		{ "a. exe", "x/y", 0 },
 		{ "my.executive.summary", "text/plain", 0 },
 		{ "invoice.pdf.exe", "application/pdf", F(FILE_PROGRAM) },
 		{ "INVOICE.EXE", "x/y", F(FILE_PROGRAM) },
