@@ -379,7 +379,7 @@ page_message_finish(struct page *page)
 	struct view_message *view = &mp->view;
 
 	view->risk = words_risk(mp->m.risk);
-	view->risk_rose = mp->m.risk > mp->stored_risk;
+	view->risk_rose = view->risk > words_risk(mp->stored_risk);
 	fill_rights(page, view);
 	page_findings_show(page);
 }

@@ -228,7 +228,7 @@ struct view_message {
 	int64_t at_us, expires_us, size, date_us;
 	const struct view_reason *reasons; /* heaviest first */
 	size_t reason_count;
-	bool risk_rose; /* opening showed more than the queue knew */
+	bool risk_rose; /* opening showed a higher one than the queue knew */
 	const struct view_rcpt *rcpts;
 	size_t rcpt_count;
 	const char *const *ghosts; /* in To or Cc, but will not receive */

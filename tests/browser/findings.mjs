@@ -54,6 +54,7 @@ export default function ({ test, using, held, stack }) {
 			await page.goto('/m/' + id);
 			for (const r of await reasons(page))
 				assert.equal(r.weight, 0, r.text);
+			assert.equal(await page.locator('#rose').count(), 0);
 			assert.equal(await page.locator('#approve > summary').count(), 0);
 			assert.ok(await risk(id) < 25);
 		}));
