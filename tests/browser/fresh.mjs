@@ -28,7 +28,9 @@ for (const link of links) {
   const raw = await context.request.get(`${facts.admin_url}${link}/download`);
   frozen.push(await raw.body());
   await page.goto(facts.admin_url + link);
-  await page.click('#approve > summary');
+  // from medium risk on a fold names the recipients first
+  if (await page.locator('#approve > summary').count())
+    await page.click('#approve > summary');
   await page.locator('#approve-button').click();
   await page.waitForURL(/said=approved/);
 }
