@@ -27,7 +27,7 @@ struct open {
 	const char *hidden; /* how; inherited */
 	bool faint; /* of the colour of its background */
 	bool hides; /* the hidden text is told when it ends */
-	bool is_link;
+	const char *target; /* of the link that it opened, or NULL */
 };
 
 struct page {
@@ -286,8 +286,7 @@ begin_element(struct page *p, struct open *one)
 		run_clear(&p->hidden, PIECE_MAX);
 	}
 	if (is_link && attribute(node, "href") != NULL && p->target == NULL) {
-		p->target = attribute(node, "href");
-		one->is_link = true;
+		one->target = p->target = attribute(node, "href");
 		run_clear(&p->link, PIECE_MAX);
 	}
 }
@@ -318,9 +317,9 @@ leave(struct page *p)
 		    whole(p->hidden.p, p->hidden.n, PIECE_MAX - 4));
 	if (o->hides)
 		p->how = NULL;
-	if (o->is_link) {
-		put_line(p, 'L', p->target,
-		    whole(p->target, strlen(p->target), TARGET_MAX), p->link.p,
+	if (o->target != NULL) {
+		put_line(p, 'L', o->target,
+		    whole(o->target, strlen(o->target), TARGET_MAX), p->link.p,
 		    whole(p->link.p, p->link.n, PIECE_MAX - 4));
 		p->target = NULL;
 	}

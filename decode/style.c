@@ -195,7 +195,7 @@ take_colors(struct style *s, const struct style_source *from, const char *style)
 {
 	const char *color = value_of(style, "color");
 	const char *back = value_of(style, "background-color");
-	char flat[STYLE_MAX];
+	char flat[STYLE_MAX] = "";
 
 	if (from->is_link)
 		s->color = STYLE_UNKNOWN;
