@@ -888,9 +888,12 @@ BEGIN
 	IF g.state = 1 AND g.version = for_version AND g.risk < higher THEN
 		UPDATE d.state y SET risk = higher WHERE y.message_id = mid
 		    AND y.tenant_id = g.tenant_id;
-		PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
-		    'message.risk', mid, json_build_object('from', g.risk, 'to',
-		    higher, 'version', g.version)::text);
+		-- Evidence is that it became medium or high, not each small step.
+		IF g.risk < 25 AND higher >= 25 OR g.risk < 75 AND higher >= 75 THEN
+			PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
+			    'message.risk', mid, json_build_object('from', g.risk,
+			    'to', higher, 'version', g.version)::text);
+		END IF;
 		g.risk := higher;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, g.risk, w.why IS NULL, w.why

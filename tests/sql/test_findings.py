@@ -16,6 +16,7 @@ def test_the_risk_of_held_mail_only_rises(w, x, su):
     capped = w.operator("riser", "reviewer", tenant=x.tenant)
     m = x.message(risk=10)
     submit(w.gw, m)
+    assert raise_to(w, capped, m, 19)["risk"] == 19  # no audit row
     r = raise_to(w, capped, m, 40)
     assert (r["status"], r["risk"], r["may_decide"]) == (200, 40, True)
     assert raise_to(w, capped, m, 20)["risk"] == 40
