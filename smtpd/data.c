@@ -53,16 +53,31 @@ smtp_data_feed(struct smtp_data *data, const unsigned char *in, size_t n,
 	return i;
 }
 
+/* Is one of these eight octets below 14? */
+static bool
+has_control(const unsigned char *in)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t eight;
+
+	memcpy(&eight, in, sizeof(eight));
+	return ((eight - ones * 14) & ~eight & ones * 128) != 0;
+}
+
 /* How many bytes have no meaning for the framing. */
 static size_t
 run_length(const unsigned char *in, size_t n)
 {
-	size_t i;
+	size_t i = 0;
 
-	for (i = 0; i < n; i++)
-		if (in[i] <= '\r' &&
-		    (in[i] == '\r' || in[i] == '\n' || in[i] == '\0'))
+	while (i < n) {
+		if (n - i >= 8 && !has_control(in + i))
+			i += 8;
+		else if (in[i] == '\r' || in[i] == '\n' || in[i] == '\0')
 			break;
+		else
+			i++;
+	}
 	return i;
 }
 

@@ -120,6 +120,40 @@ test_every_split(void **state)
 	}
 }
 
+/* Eight octets at a time see what one at a time sees. */
+static void
+test_each_octet_at_each_place(void **state)
+{
+	unsigned char in[32], out[64], slow[64], *to;
+	struct smtp_data d, one;
+	size_t at, i, n, slow_n, got;
+	unsigned c;
+
+	(void)state;
+	for (at = 0; at < sizeof in; at++) {
+		for (c = 0; c < 256; c++) {
+			memset(in, 'x', sizeof in);
+			in[at] = (unsigned char)c;
+			in[(at + 9) % sizeof in] = '\t';
+			smtp_data_init(&d);
+			assert_int_equal(
+			    smtp_data_feed(&d, in, sizeof in, out, &n),
+			    sizeof in);
+			smtp_data_init(&one);
+			for (i = slow_n = 0; i < sizeof in; i++) {
+				to = slow + slow_n;
+				assert_int_equal(
+				    smtp_data_feed(&one, in + i, 1, to, &got),
+				    1);
+				slow_n += got;
+			}
+			assert_int_equal(n, slow_n);
+			assert_memory_equal(out, slow, n);
+			assert_memory_equal(&d, &one, sizeof d);
+		}
+	}
+}
+
 /* The terminator over the 4, 8 and 16 KiB edges. */
 static void
 test_buffer_edges(void **state)
@@ -203,6 +237,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_split),
+		cmocka_unit_test(test_each_octet_at_each_place),
 		cmocka_unit_test(test_buffer_edges),
 		cmocka_unit_test(test_line_length),
 		cmocka_unit_test(test_random_splits),
