@@ -3,6 +3,22 @@
 -- 0002 and later; a program needs all of them.
 SET LOCAL ROLE p_owner;
 
+-- What a value must be. A domain is prepared once a session, the CHECK of a
+-- table once a statement: hence domains in the narrow tables that every
+-- submission writes.
+CREATE DOMAIN d.hash AS bytea CHECK (octet_length(VALUE) = 32);
+CREATE DOMAIN d.actor AS text CHECK (CASE split_part(VALUE, ':', 1)
+	WHEN 'agent' THEN translate(VALUE, '0123456789', '') = 'agent:.'
+	    AND VALUE LIKE 'agent:_%._%'
+	WHEN 'op' THEN VALUE ~ '^op:[0-9]+(@ctl:[0-9]+)?$'
+	WHEN 'ctl' THEN VALUE ~ '^ctl:[0-9]+$'
+	WHEN 'worker' THEN length(VALUE) BETWEEN 8 AND 71
+	ELSE VALUE IN ('policy', 'gateway') END);
+CREATE DOMAIN d.event_name AS text CHECK (length(VALUE) BETWEEN 2 AND 64
+	AND btrim(VALUE, 'abcdefghijklmnopqrstuvwxyz_.') = ''
+	AND left(VALUE, 1) BETWEEN 'a' AND 'z');
+CREATE DOMAIN d.detail AS text CHECK (octet_length(VALUE) <= 8192);
+
 CREATE TABLE d.schema_migration (
 	version int PRIMARY KEY,
 	name text NOT NULL,
@@ -316,8 +332,8 @@ CREATE TABLE d.idem (
 	tenant_id bigint NOT NULL,
 	inbox_id bigint NOT NULL,
 	lineage bigint NOT NULL,
-	key_sha256 bytea NOT NULL CHECK (octet_length(key_sha256) = 32),
-	request_sha256 bytea NOT NULL CHECK (octet_length(request_sha256) = 32),
+	key_sha256 d.hash NOT NULL,
+	request_sha256 d.hash NOT NULL,
 	message_id uuid NOT NULL,
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (tenant_id, inbox_id, lineage, key_sha256));
@@ -351,22 +367,49 @@ BEGIN
 	    || int8send(send_at) || int8send(not_after));
 END $$;
 
+-- The bounds of a message, as one condition: each CHECK of a table is parsed
+-- anew by every statement that writes it.
+CREATE FUNCTION d.message_sound(version smallint, key_id bigint,
+	operator_id bigint, door "char", rcpt text[], kinds text, params text,
+	size bigint, chunks int, body_tag bytea, attachments int, risk smallint,
+	need smallint, rfc_id text, in_reply_to text, refs text, labels text,
+	context text, tenant_box bytea, inbox_box bytea) RETURNS boolean
+	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	RETURN version >= 1 AND (key_id IS NULL) <> (operator_id IS NULL)
+	    AND door = ANY (CASE WHEN key_id IS NULL THEN '{s,r,m,e}'
+	        ELSE '{s,r,m}' END::"char"[])
+	    AND cardinality(rcpt) BETWEEN 1 AND 1000
+	    AND length(kinds) = cardinality(rcpt) AND btrim(kinds, 'tcbo') = ''
+	    AND size >= 0 AND chunks BETWEEN 1 AND 4096
+	    AND octet_length(body_tag) = 32 AND attachments >= 0
+	    AND risk BETWEEN 0 AND 100 AND need BETWEEN 1 AND 2
+	    AND octet_length(params) <= 65536
+	    AND (rfc_id IS NULL OR octet_length(rfc_id) <= 998)
+	    AND (in_reply_to IS NULL OR octet_length(in_reply_to) <= 998)
+	    AND (refs IS NULL OR octet_length(refs) <= 16384)
+	    AND (labels IS NULL OR octet_length(labels) <= 4096)
+	    AND (context IS NULL OR octet_length(context) <= 8192)
+	    AND octet_length(tenant_box) <= 512
+	    AND octet_length(inbox_box) <= 512;
+END $$;
+
 CREATE TABLE d.message (
 	message_id uuid NOT NULL,
 	tenant_id bigint NOT NULL,
 	inbox_id bigint NOT NULL,
-	version smallint NOT NULL CHECK (version >= 1),
+	version smallint NOT NULL,
 	key_id bigint,
 	operator_id bigint,
-	door "char" NOT NULL CHECK (door IN ('s', 'r', 'm', 'e')),
+	door "char" NOT NULL,
 	test boolean NOT NULL,
 	mail_from text NOT NULL,
-	rcpt text[] NOT NULL CHECK (cardinality(rcpt) BETWEEN 1 AND 1000),
+	rcpt text[] NOT NULL,
 	rcpt_kind text NOT NULL,
 	params text NOT NULL,
-	size bigint NOT NULL CHECK (size >= 0),
-	chunks int NOT NULL CHECK (chunks BETWEEN 1 AND 4096),
-	body_tag bytea NOT NULL CHECK (octet_length(body_tag) = 32),
+	size bigint NOT NULL,
+	chunks int NOT NULL,
+	body_tag bytea NOT NULL,
 	send_at bigint NOT NULL,
 	not_after bigint NOT NULL,
 	digest bytea NOT NULL,
@@ -380,10 +423,10 @@ CREATE TABLE d.message (
 	context text,
 	revises uuid,
 	attachments int NOT NULL,
-	risk smallint NOT NULL CHECK (risk BETWEEN 0 AND 100),
+	risk smallint NOT NULL,
 	findings_set smallint,
 	finding_max smallint,
-	need_approvals smallint NOT NULL CHECK (need_approvals BETWEEN 1 AND 2),
+	need_approvals smallint NOT NULL,
 	reasons text NOT NULL,
 	mode smallint NOT NULL,
 	mode_epoch int NOT NULL,
@@ -395,8 +438,10 @@ CREATE TABLE d.message (
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (message_id, tenant_id, version),
 	UNIQUE (message_id, tenant_id, version, digest),
-	CHECK ((key_id IS NULL) <> (operator_id IS NULL)),
-	CHECK (length(rcpt_kind) = cardinality(rcpt)),
+	CONSTRAINT message_sound CHECK (d.message_sound(version, key_id,
+	    operator_id, door, rcpt, rcpt_kind, params, size, chunks, body_tag,
+	    attachments, risk, need_approvals, rfc_message_id, in_reply_to, refs,
+	    labels, context, tenant_box, inbox_box)),
 	CONSTRAINT message_digest CHECK (digest = d.digest_1(tenant_id, inbox_id,
 	    message_id, version, test, mail_from, rcpt, params, size, body_tag,
 	    send_at, not_after))) PARTITION BY RANGE (message_id);
@@ -408,8 +453,10 @@ CREATE TABLE d.body (
 	tenant_id bigint NOT NULL,
 	inbox_id bigint NOT NULL,
 	version smallint NOT NULL,
-	seq int NOT NULL CHECK (seq BETWEEN 0 AND 4095),
-	data bytea NOT NULL CHECK (octet_length(data) BETWEEN 1 AND 262400),
+	seq int NOT NULL,
+	data bytea NOT NULL,
+	CHECK (seq BETWEEN 0 AND 4095
+	    AND octet_length(data) BETWEEN 1 AND 262228),
 	PRIMARY KEY (message_id, tenant_id, version, inbox_id, seq))
 	PARTITION BY RANGE (message_id);
 ALTER TABLE d.body ALTER data SET STORAGE EXTERNAL;
@@ -419,15 +466,16 @@ CREATE TABLE d.state (
 	tenant_id bigint NOT NULL,
 	inbox_id bigint NOT NULL,
 	version smallint NOT NULL,
-	round smallint NOT NULL DEFAULT 1 CHECK (round >= 1),
-	state smallint NOT NULL CHECK (state BETWEEN 1 AND 11),
+	round smallint NOT NULL DEFAULT 1,
+	state smallint NOT NULL,
 	risk smallint NOT NULL,
 	hold_until timestamptz NOT NULL,
 	integrity text,
 	detail text,
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (message_id, tenant_id),
-	UNIQUE (message_id, tenant_id, version, round))
+	UNIQUE (message_id, tenant_id, version, round),
+	CHECK (round >= 1 AND state BETWEEN 1 AND 11))
 	PARTITION BY RANGE (message_id);
 CREATE INDEX state_held ON d.state (tenant_id, (100 - risk), message_id)
 	WHERE state = 1;
@@ -577,16 +625,10 @@ CREATE TABLE d.audit (
 	at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	zone name NOT NULL DEFAULT current_user,
 	tenant_id bigint NOT NULL,
-	actor text NOT NULL CHECK (CASE split_part(actor, ':', 1)
-	    WHEN 'agent' THEN actor ~ '^agent:[0-9]+[.][0-9]+$'
-	    WHEN 'op' THEN actor ~ '^op:[0-9]+(@ctl:[0-9]+)?$'
-	    WHEN 'ctl' THEN actor ~ '^ctl:[0-9]+$'
-	    WHEN 'worker' THEN length(actor) BETWEEN 8 AND 71
-	    ELSE actor IN ('policy', 'gateway') END),
-	event text NOT NULL CHECK (event ~ '^[a-z][a-z_.]+$'
-	    AND length(event) <= 64),
+	actor d.actor NOT NULL,
+	event d.event_name NOT NULL,
 	message_id uuid,
-	detail text NOT NULL DEFAULT '{}' CHECK (octet_length(detail) <= 8192),
+	detail d.detail NOT NULL DEFAULT '{}',
 	PRIMARY KEY (gen, xid, n, at)) PARTITION BY RANGE (at);
 
 CREATE TABLE d.audit_seal (

@@ -54,16 +54,23 @@ CREATE FUNCTION d.cur_actor() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 	RETURN nullif(current_setting('postern.actor', true), '');
 
 -- Small words --------------------------------------------------------------
+-- All are inlined, as nothing in them is less immutable than they are: else
+-- each call would be planned anew.
 
 CREATE FUNCTION d.uuid_ms(mid uuid) RETURNS bigint LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE
 	RETURN ('x' || left(replace(mid::text, '-', ''), 12))::bit(48)::bigint;
+-- The lowest id of a millisecond since 1970.
+CREATE FUNCTION d.uuid_at(ms bigint) RETURNS uuid LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE
+	RETURN rpad(substr(encode(int8send(ms), 'hex'), 5), 32, '0')::uuid;
 CREATE FUNCTION d.uuid_floor(at timestamptz) RETURNS uuid LANGUAGE sql
 	IMMUTABLE STRICT PARALLEL SAFE
-	RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0')
-	    || repeat('0', 20))::uuid;
+	RETURN d.uuid_at((date_part('epoch', at AT TIME ZONE 'UTC')
+	    * 1000)::bigint);
 CREATE FUNCTION d.us(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
-	STRICT PARALLEL SAFE RETURN (extract(epoch FROM at) * 1000000)::bigint;
+	STRICT PARALLEL SAFE
+	RETURN (extract(epoch FROM at AT TIME ZONE 'UTC') * 1000000)::bigint;
 -- The form in which addresses are compared: lower case, needless quotes gone.
 CREATE FUNCTION d.canon(address text) RETURNS text LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE

@@ -199,11 +199,13 @@ DROP FUNCTION d.let;
 GRANT EXECUTE ON FUNCTION d.cur_boxes(), d.cur_tenants(), d.cur_msg(),
 	d.cur_actor() TO p_submit, p_read, p_review, p_relay, p_policy, p_ctl,
 	p_seal;
-GRANT EXECUTE ON FUNCTION d.uuid_ms(uuid), d.uuid_floor(timestamptz),
+GRANT EXECUTE ON FUNCTION d.uuid_ms(uuid), d.uuid_at(bigint),
+	d.uuid_floor(timestamptz),
 	d.us(timestamptz), d.canon(text), d.domain_of(text),
 	d.monday(timestamptz) TO p_submit, p_read, p_review, p_relay, p_policy,
 	p_ctl;
-GRANT EXECUTE ON FUNCTION d.digest_1 TO p_submit, p_review, p_policy;
+GRANT EXECUTE ON FUNCTION d.digest_1, d.message_sound
+	TO p_submit, p_review, p_policy;
 GRANT EXECUTE ON FUNCTION d.partition_make(date) TO p_ctl;
 GRANT EXECUTE ON FUNCTION d.weeks_ahead() TO p_ctl, p_read;
 GRANT EXECUTE ON FUNCTION d.log_place() TO p_read;

@@ -123,6 +123,15 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.policy_release TO p_submit;
 
+CREATE FUNCTION d.id_taken(t bigint, mid uuid) RETURNS boolean
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+BEGIN
+	RETURN EXISTS (SELECT 1 FROM d.message g WHERE g.message_id = mid
+	    AND g.tenant_id = t);
+END $$;
+GRANT EXECUTE ON FUNCTION d.id_taken TO p_submit;
+
 SET LOCAL ROLE p_submit;
 
 -- A refused attempt, at most 20 rows an inbox and hour.
@@ -244,31 +253,103 @@ BEGIN
 	    WHERE x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 
--- A row on its way through submit_batch_1; `no` is why it is not stored.
-CREATE TYPE d.submit_row AS (o int, t bigint, k bigint, box bigint,
-	kind "char", lineage bigint, mid uuid, rcpt text[], kinds text,
-	params text, size bigint, body_tag bytea, send_at bigint,
-	not_after bigint, digest bytea, door "char", subject text,
-	header_from text, rfc_id text, in_reply_to text, refs text, thread uuid,
-	labels text, context text, risk smallint, findings_set smallint,
-	finding_max smallint, attachments int, tenant_epoch int,
-	tenant_box bytea, inbox_epoch int, inbox_box bytea, chunks int,
-	idem_key bytea, request bytea, revises uuid, address text,
-	mode smallint, mode_epoch int, limits_version int, need smallint,
-	reasons text, hold_until timestamptz, rel "char", no text, wait int);
--- What an earlier row with the same id or idempotency key became.
-CREATE TYPE d.submit_old AS (o int, message_id uuid, request bytea,
-	at timestamptz, state smallint, version smallint, round smallint,
-	hold_until timestamptz, thread_id uuid, digest bytea, reasons text,
-	key_id bigint);
+-- What an earlier submission with the same id or key became, if there is one:
+-- 'replay', 'replay.held', or why this one is refused.
+CREATE TYPE d.submit_old AS (what text, message_id uuid, thread_id uuid,
+	state smallint, version smallint, round smallint, digest bytea,
+	reasons text, hold_until timestamptz);
 
--- One call for a whole commit: arrays in, one outcome a row, in their order.
--- Rows that repeat an id or an idempotency key of this very call run after
--- the others, alone. What few batches need (replays, lists, threads, chunked
--- bodies) is looked up by statements of its own: one that joins all weekly
--- partitions costs more to start than a whole small batch. Plans are made
--- once, without knowing the rows: they look up by key and never read a whole
--- table, be it empty now or of a million inboxes later.
+-- Does submission `mid` repeat an earlier one? With a key of its own it is the
+-- one that had the key; without, the same request that still waits. A key of
+-- SMTP is forgotten after a day. Runs as its caller, in the caller's boxes.
+CREATE FUNCTION d.submit_known(t bigint, i bigint, line bigint, mid uuid,
+	key bytea, request bytea, dig bytea, k bigint, named boolean,
+	smtp boolean, twice boolean) RETURNS d.submit_old LANGUAGE plpgsql AS $$
+DECLARE
+	z record;
+	m record;
+	r d.submit_old;
+BEGIN
+	SELECT y.message_id, y.request_sha256, y.created_at INTO z FROM d.idem y
+	    WHERE y.tenant_id = t AND y.inbox_id = i AND y.lineage = line
+	    AND y.key_sha256 = key;
+	SELECT s.state, s.version, s.round, s.hold_until, g.thread_id, g.digest,
+	    g.reasons, s.message_id, g.key_id INTO m
+	    FROM d.state s JOIN d.message g ON g.message_id = s.message_id
+	        AND g.tenant_id = s.tenant_id AND g.version = s.version
+	    WHERE s.tenant_id = t AND s.inbox_id = i
+	    AND s.message_id = z.message_id;
+	IF m.message_id IS NOT NULL AND named AND NOT (smtp
+	    AND z.created_at < clock_timestamp() - interval '24 hours') THEN
+		r.what := CASE WHEN z.request_sha256 = request THEN 'replay'
+		    ELSE 'idempotency_conflict' END;
+	ELSIF m.state = 1 AND NOT named AND twice IS NOT TRUE THEN
+		r.what := 'replay.held';
+	ELSE
+		SELECT s.state, s.version, s.round, s.hold_until, g.thread_id,
+		    g.digest, g.reasons, s.message_id, g.key_id INTO m
+		    FROM d.state s JOIN d.message g ON g.message_id = s.message_id
+		        AND g.tenant_id = s.tenant_id AND g.version = s.version
+		    WHERE s.tenant_id = t AND s.inbox_id = i AND s.message_id = mid;
+		IF NOT FOUND THEN
+			-- Whose it is, is not told.
+			r.what := CASE WHEN d.id_taken(t, mid) THEN 'state_conflict' END;
+			RETURN r;
+		END IF;
+		r.what := CASE WHEN m.digest = dig AND m.key_id = k THEN 'replay'
+		    ELSE 'state_conflict' END;
+	END IF;
+	r.message_id := m.message_id;
+	r.thread_id := m.thread_id;
+	r.state := m.state;
+	r.version := m.version;
+	r.round := m.round;
+	r.digest := m.digest;
+	r.reasons := m.reasons;
+	r.hold_until := m.hold_until;
+	RETURN r;
+END $$;
+
+-- By mode, by rule or not at all, as the inbox stands now?
+CREATE FUNCTION d.submit_leaves(t bigint, i bigint, tag_mode smallint,
+	tag_mode_epoch int, set_of smallint) RETURNS "char" LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN (SELECT CASE WHEN u.releases THEN 'm'::"char"
+	    WHEN set_of >= 1 THEN 'r'::"char" END
+	    FROM d.inbox x JOIN d.mode_rule u ON u.mode = x.mode
+	    WHERE x.tenant_id = t AND x.inbox_id = i AND x.mode = tag_mode
+	    AND x.mode_epoch = tag_mode_epoch);
+END $$;
+
+-- Seconds until the day or the month that is full is over.
+CREATE FUNCTION d.submit_wait(t bigint, i bigint) RETURNS int
+	LANGUAGE plpgsql AS $$
+DECLARE
+	now_at timestamp := clock_timestamp() AT TIME ZONE 'UTC';
+BEGIN
+	RETURN (SELECT greatest(1, extract(epoch FROM CASE
+	    WHEN q.day = now_at::date AND q.day_used >= x.lim_day
+	        OR q.month <> date_trunc('month', now_at)::date
+	        OR q.month_used < x.lim_month
+	        THEN date_trunc('day', now_at) + interval '1 day'
+	    ELSE date_trunc('month', now_at) + interval '1 month' END
+	    - now_at)::int)
+	    FROM d.quota q JOIN d.inbox x ON x.tenant_id = q.tenant_id
+	        AND x.inbox_id = q.inbox_id
+	    WHERE q.tenant_id = t AND q.inbox_id = i);
+END $$;
+
+-- One call for a whole commit: arrays in, one outcome a row. All that agents
+-- can bring about has an outcome of its own; what only a broken gateway can
+-- send (a wrong digest, a missing value) is refused by the tables, for the
+-- whole call: the caller then tries row by row, and learns which it was.
+--
+-- A call of one row is careful. A call of many is quick with what is plain
+-- (new mail that waits, with a body of one chunk) and hands the rest to calls
+-- of one row. Every statement costs as much to begin as several rows, so
+-- there are few, and they are narrow. Plans are made once, without knowing
+-- the rows: they look up by key and never read a whole table, be it empty now
+-- or of a million inboxes later.
 CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	mid uuid[], rcpts text[], kinds text[], params text[], size bigint[],
 	body_tag bytea[], send_at bigint[], not_after bigint[], dig bytea[],
@@ -290,120 +371,150 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
+	n int := cardinality(submit_batch_1.t);
+	careful boolean := n = 1;
+	-- By row: whose it is, what its inbox says, why it is refused: in any
+	-- case, or unless an earlier call stored it.
+	ords int[];
 	box bigint[];
-	sc "char"[];
-	kd "char"[];
-	ln bigint[];
-	st int[];
+	line bigint[];
+	kind "char"[];
+	adr text[];
+	md smallint[];
+	me int[];
+	lv int[];
+	need smallint[];
+	hold timestamptz[];
+	why text[];
+	never text[];
+	unless text[];
+	-- What is left of the limits, for each row whose key is good.
+	fit int[];
+	left_o int[];
+	left_n int[];
+	left_h int[];
+	left_b bigint[];
+	-- By inbox: what is counted.
 	boxes text[];
-	keys bytea[];
-	twice boolean;
-	again int[];
+	b int := 0;
+	box_t bigint[];
+	box_i bigint[];
+	box_n int[];
+	box_h int[];
+	box_b bigint[];
+	-- What is stored; what goes alone.
+	ok int[] := '{}';
+	alone int[] := '{}';
+	rel "char";
+	lists boolean;
 	blocked int[];
-	put int[];
 	threads uuid[];
-	old d.submit_old[];
-	same d.submit_old[];
-	dec d.submit_row[];
-	stored uuid[];
-	want int;
-	frees boolean;
-	whole boolean := array_position(submit_batch_1.body, NULL) IS NULL;
+	old d.submit_old;
+	word text;
+	last text;
+	control CONSTANT text := E'\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a'
+	    '\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a'
+	    '\x1b\x1c\x1d\x1e\x1f\x7f';
+	c text;
 	i int;
+	j int;
+	at int := 0;
+	stored int;
 	now_at timestamptz := clock_timestamp();
-	now_us bigint := d.us(clock_timestamp());
-	today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
-	this_month date := date_trunc('month', clock_timestamp()
-	    AT TIME ZONE 'UTC')::date;
+	now_us bigint := d.us(now_at);
+	first_id uuid := d.uuid_at(now_us / 1000 - 600000);
+	last_id uuid := d.uuid_at(now_us / 1000 + 600000);
+	today date := (now_at AT TIME ZONE 'UTC')::date;
+	this_month date := date_trunc('month', now_at AT TIME ZONE 'UTC')::date;
 BEGIN
 	-- 250 and 202 mean that it is on the disk, whatever the client set.
-	PERFORM set_config('synchronous_commit', 'on', true);
+	c := set_config('synchronous_commit', 'on', true);
 
-	-- 1. Whose key is it? NULL inbox: nobody's.
-	SELECT array_agg(c.inbox_id), array_agg(c.scope), array_agg(c.kind),
-	    array_agg(c.lineage), array_agg(c.status), array_agg(DISTINCT c.name)
-	        FILTER (WHERE c.status = 200)
-	    INTO box, sc, kd, ln, st, boxes
-	    FROM (SELECT o, r.inbox_id, r.scope, r.lineage,
+	-- 1. Whose key is it, and what does its inbox say?
+	SELECT array_agg(g.o), array_agg(g.inbox_id), array_agg(g.lineage),
+	    array_agg(g.kind), array_agg(g.address), array_agg(g.mode),
+	    array_agg(g.mode_epoch), array_agg(g.limits_version),
+	    array_agg(g.need), array_agg(now_at + g.hold_for),
+	    array_agg(g.why), array_agg(g.never), array_agg(g.unless),
+	    array_agg(g.tenant_id::text || '.' || g.inbox_id::text)
+	        FILTER (WHERE g.never IS NULL),
+	    array_agg(g.o) FILTER (WHERE g.never IS NULL), bool_or(g.lists)
+	    INTO ords, box, line, kind, adr, md, me, lv, need, hold, why, never,
+	    unless, boxes, fit, lists
+	    FROM (SELECT o, r.tenant_id, r.inbox_id, r.lineage, x.address,
 	        CASE WHEN r.kind = 's' AND r.opened_by IS NOT NULL THEN 'o'::"char"
 	            ELSE r.kind END AS kind,
-	        r.tenant_id::text || '.' || r.inbox_id::text AS name,
-	        CASE WHEN r.revoked_at IS NOT NULL OR r.expires_at <= now_at
-	            OR r.parent_key IS NOT NULL AND NOT EXISTS (SELECT 1
-	            FROM d.credential p WHERE p.tenant_id = r.tenant_id
-	            AND p.key_id = r.parent_key AND p.revoked_at IS NULL
-	            AND (p.expires_at IS NULL OR p.expires_at > now_at)) THEN 401
-	        WHEN octet_length(submit_batch_1.a[o]) = 24 THEN
-	            CASE WHEN EXISTS (SELECT 1 FROM d.handle h
-	            WHERE h.tenant_id = r.tenant_id AND h.key_id = r.key_id
-	            AND h.handle_sha256 = sha256(submit_batch_1.a[o])
-	            AND h.login = session_user AND h.expires_at > now_at)
-	            THEN 200 ELSE 503 END
-	        WHEN octet_length(submit_batch_1.a[o]) = 32
-	            AND r.auth_sha256 = sha256(submit_batch_1.a[o]) THEN 200
-	        ELSE 401 END AS status
-	        FROM generate_series(1, cardinality(submit_batch_1.t)) o
+	        x.mode, x.mode_epoch, x.limits_version,
+	        coalesce(x.need_approvals, m.need_approvals) AS need,
+	        coalesce(x.hold_for, m.hold_for) AS hold_for,
+	        CASE WHEN x.paused_at IS NOT NULL OR m.paused_at IS NOT NULL
+	            OR p.paused_at IS NOT NULL THEN 'paused' ELSE 'mode' END AS why,
+	        CASE WHEN r.key_id IS NULL OR r.revoked_at IS NOT NULL
+	            OR r.expires_at <= now_at OR x.deleted_at IS NOT NULL
+	            OR m.disabled_at IS NOT NULL THEN 'unknown_api_key'
+	        WHEN octet_length(submit_batch_1.a[o]) = 24
+	            AND h.expires_at > now_at IS NOT TRUE THEN 'store_unavailable'
+	        WHEN octet_length(submit_batch_1.a[o]) <> 24 AND r.auth_sha256
+	            <> sha256(submit_batch_1.a[o]) OR submit_batch_1.a[o] IS NULL
+	            THEN 'unknown_api_key'
+	        WHEN r.scope = 'r' THEN 'key_scope'
+	        WHEN x.suspended_at IS NOT NULL THEN 'missing_permission'
+	        WHEN NOT s.accepts THEN 'inbox_read_only'
+	        WHEN w.verified_at IS NULL OR w.removed_at IS NOT NULL
+	            THEN 'domain_not_verified' END AS never,
+	        CASE WHEN submit_batch_1.size[o] > x.size_max
+	            THEN 'payload_too_large'
+	        WHEN length(submit_batch_1.kinds[o]) > x.rcpt_max
+	            THEN 'too_many_recipients' END AS unless,
+	        (SELECT EXISTS (SELECT 1 FROM d.list_entry y
+	            WHERE y.ended_at IS NULL)) AS lists
+	        FROM generate_series(1, n) o
+	        JOIN d.global_pause p ON p.one
 	        LEFT JOIN d.credential r ON r.tenant_id = submit_batch_1.t[o]
-	            AND r.key_id = submit_batch_1.k[o] ORDER BY o) c;
-	IF st IS NULL THEN
+	            AND r.key_id = submit_batch_1.k[o]
+	        LEFT JOIN d.handle h ON h.tenant_id = r.tenant_id
+	            AND h.key_id = r.key_id AND h.login = session_user
+	            AND h.handle_sha256 = sha256(submit_batch_1.a[o])
+	        LEFT JOIN d.inbox x ON x.tenant_id = r.tenant_id
+	            AND x.inbox_id = r.inbox_id
+	        LEFT JOIN d.mode_rule s ON s.mode = x.mode
+	        LEFT JOIN d.domain w ON w.domain = x.domain
+	        LEFT JOIN d.tenant m ON m.tenant_id = r.tenant_id) g;
+	IF ords IS NULL THEN
 		RETURN;
 	END IF;
-	PERFORM set_config('postern.boxes', coalesce(boxes::text, ''), true);
+	-- A session key is as good as the key it came from.
+	IF 's' = ANY (kind) OR 'o' = ANY (kind) THEN
+		FOR i IN SELECT o FROM generate_series(1, n) o
+		    JOIN d.credential r ON r.tenant_id = submit_batch_1.t[o]
+		        AND r.key_id = submit_batch_1.k[o]
+		    WHERE r.parent_key IS NOT NULL AND NOT EXISTS (SELECT 1
+		        FROM d.credential p WHERE p.tenant_id = r.tenant_id
+		        AND p.key_id = r.parent_key AND p.revoked_at IS NULL
+		        AND (p.expires_at IS NULL OR p.expires_at > now_at)) LOOP
+			never[i] := 'unknown_api_key';
+			fit := array_remove(fit, i);
+		END LOOP;
+	END IF;
+	c := set_config('postern.boxes', coalesce(boxes::text, ''), true);
 
-	-- 2. The mode holds still, then the counters, both in one order.
-	PERFORM 1 FROM d.inbox x WHERE (x.tenant_id, x.inbox_id) IN (
-	    SELECT submit_batch_1.t[o], box[o]
-	    FROM generate_series(1, cardinality(st)) o WHERE st[o] = 200)
-	    ORDER BY x.tenant_id, x.inbox_id FOR SHARE;
-	PERFORM 1 FROM d.quota q WHERE (q.tenant_id, q.inbox_id) IN (
-	    SELECT submit_batch_1.t[o], box[o]
-	    FROM generate_series(1, cardinality(st)) o WHERE st[o] = 200)
-	    ORDER BY q.tenant_id, q.inbox_id FOR UPDATE;
-
-	-- 3. What only some batches need. A column compared with an expression
-	-- that row security distrusts (coalesce) uses no index: hence `keys`.
-	SELECT array_agg(coalesce(u.i, u.q) ORDER BY u.o),
-	    count(DISTINCT u.m) < count(*)
-	    OR count(DISTINCT coalesce(u.i, u.q)) < count(*)
-	    INTO keys, twice FROM unnest(submit_batch_1.mid,
-	    submit_batch_1.idem, submit_batch_1.request)
-	    WITH ORDINALITY u(m, i, q, o);
-	IF twice THEN
-		SELECT array_agg(u.o ORDER BY u.o) INTO again
-		    FROM (SELECT w.o, row_number() OVER (PARTITION BY w.m ORDER BY w.o)
-		        AS r1, row_number() OVER (PARTITION BY w.t, w.l, w.key
-		        ORDER BY w.o) AS r2
-		        FROM unnest(submit_batch_1.mid, submit_batch_1.t, ln, keys)
-		        WITH ORDINALITY w(m, t, l, key, o)) u
-		    WHERE u.r1 > 1 OR u.r2 > 1;
+	-- 2. The counters, locked in one order. Where mail may leave at once, the
+	-- mode holds still before.
+	IF careful AND submit_batch_1.tag[1] IS NOT NULL THEN
+		PERFORM 1 FROM d.inbox x WHERE x.tenant_id = submit_batch_1.t[1]
+		    AND x.inbox_id = box[1] FOR SHARE;
 	END IF;
-	SELECT array_agg(ROW(u.o, y.message_id, y.request_sha256, y.created_at,
-	    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::d.submit_old)
-	    INTO old FROM (SELECT o, submit_batch_1.t[o] AS t, box[o] AS box,
-	        ln[o] AS l, keys[o] AS key FROM generate_series(1,
-	        cardinality(st)) o OFFSET 0) u
-	    CROSS JOIN LATERAL (SELECT z.message_id, z.request_sha256,
-	        z.created_at FROM d.idem z WHERE z.tenant_id = u.t
-	        AND z.inbox_id = u.box AND z.lineage = u.l
-	        AND z.key_sha256 = u.key LIMIT 1) y;
-	IF old IS NOT NULL THEN
-		SELECT array_agg(ROW(e.o, e.message_id, e.request, e.at, z.state,
-		    z.version, z.round, z.hold_until, m.thread_id, m.digest,
-		    m.reasons, m.key_id)::d.submit_old) INTO old
-		    FROM unnest(old) e
-		    JOIN d.state z ON z.message_id = e.message_id
-		        AND z.tenant_id = submit_batch_1.t[e.o]
-		    JOIN d.message m ON m.message_id = z.message_id
-		        AND m.tenant_id = z.tenant_id AND m.version = z.version;
-	END IF;
-	IF NOT whole THEN
-		SELECT array_agg(y.chunks ORDER BY u.o) INTO put
-		    FROM unnest(submit_batch_1.t, box, submit_batch_1.mid)
-		        WITH ORDINALITY u(t, box, m, o)
-		    LEFT JOIN d.upload y ON y.message_id = u.m AND y.tenant_id = u.t
-		        AND y.inbox_id = u.box;
-	END IF;
-	IF EXISTS (SELECT 1 FROM d.list_entry e WHERE e.ended_at IS NULL) THEN
+	SELECT array_agg(y.o), array_agg(y.n), array_agg(y.h), array_agg(y.b)
+	    INTO left_o, left_n, left_h, left_b FROM (
+	    SELECT o, least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
+	        ELSE 0 END, x.lim_month - CASE WHEN q.month = this_month
+	        THEN q.month_used ELSE 0 END) AS n, x.lim_held - q.held AS h,
+	        x.lim_bytes - q.held_bytes AS b FROM unnest(fit) o
+	    JOIN d.quota q ON q.tenant_id = submit_batch_1.t[o]
+	        AND q.inbox_id = box[o]
+	    JOIN d.inbox x ON x.tenant_id = submit_batch_1.t[o]
+	        AND x.inbox_id = box[o] FOR UPDATE OF q) y;
+	IF lists THEN
 		SELECT array_agg(u.o) INTO blocked
 		    FROM unnest(submit_batch_1.t, box, submit_batch_1.rcpts)
 		        WITH ORDINALITY u(t, box, r, o)
@@ -415,330 +526,292 @@ BEGIN
 		        AND e.inbox_id IN (0, u.box)));
 	END IF;
 
-	-- 4. What becomes of each row.
-	SELECT array_agg(ROW(w.o, w.t, w.k, w.box, w.kind, w.lineage, w.mid,
-	    w.rcpt, w.kinds, w.params, w.size, w.body_tag, w.send_at, w.not_after,
-	    w.digest, w.door, w.subject, w.header_from, w.rfc_id, w.in_reply_to,
-	    w.refs, w.thread, w.labels, w.context, w.risk, w.findings_set,
-	    w.finding_max, w.attachments, w.tenant_epoch, w.tenant_box,
-	    w.inbox_epoch, w.inbox_box, w.chunks, w.idem_key, w.request,
-	    w.revises, w.address, w.mode, w.mode_epoch, w.limits_version, w.need,
-	    CASE WHEN w.rel IS NOT NULL THEN '' WHEN w.paused THEN 'paused'
-	        ELSE 'mode' END, w.hold_until, w.rel, w.no,
-	    CASE w.no WHEN 'rate_limited' THEN greatest(1, extract(epoch
-	        FROM w.more_at - now_at)::int) WHEN 'held_limit' THEN 60
-	        WHEN 'limiter_unavailable' THEN 5 END)::d.submit_row
-	    ORDER BY w.o), count(*) FILTER (WHERE w.no IS NULL),
-	    coalesce(bool_or(w.no IS NULL AND w.rel IS NOT NULL), false)
-	    INTO dec, want, frees FROM (
-		SELECT v.*, CASE WHEN v.why IS NOT NULL THEN v.why
-		    WHEN row_number() OVER ok > v.left_count THEN 'rate_limited'
-		    WHEN v.rel = 'm' AND v.limiter IS NOT TRUE
-		        THEN 'limiter_unavailable'
-		    WHEN v.rel IS NULL AND (v.held + count(*) FILTER (
-		        WHERE v.rel IS NULL) OVER ok > v.lim_held
-		        OR v.held_bytes + sum(v.size) FILTER (WHERE v.rel IS NULL)
-		        OVER ok > v.lim_bytes) THEN 'held_limit'
-		    END AS no
-		FROM (SELECT r.*, x.address, x.mode, x.mode_epoch, x.limits_version,
-		    x.lim_held, x.lim_bytes, q.held, q.held_bytes,
-		    least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
-		        ELSE 0 END, x.lim_month - CASE WHEN q.month = this_month
-		        THEN q.month_used ELSE 0 END) AS left_count,
-		    CASE WHEN q.day = today AND q.day_used >= x.lim_day
-		        OR q.month <> this_month OR q.month_used < x.lim_month
-		        THEN (today + 1)::timestamp ELSE (this_month
-		        + interval '1 month')::timestamp END AT TIME ZONE 'UTC'
-		        AS more_at,
-		    x.paused_at IS NOT NULL OR n.paused_at IS NOT NULL
-		        OR p.paused_at IS NOT NULL AS paused,
-		    coalesce(x.need_approvals, n.need_approvals) AS need,
-		    least(now_at + coalesce(x.hold_for, n.hold_for), to_timestamp(
-		        nullif(r.not_after, 0) / 1000000.0)) AS hold_until,
-		    CASE
-		    WHEN r.o = ANY (again) THEN 'again'
-		    WHEN r.st <> 200 OR x.deleted_at IS NOT NULL
-		        OR n.disabled_at IS NOT NULL THEN
-		        CASE r.st WHEN 503 THEN 'store_unavailable'
-		            ELSE 'unknown_api_key' END
-		    WHEN r.scope = 'r' THEN 'key_scope'
-		    WHEN x.suspended_at IS NOT NULL THEN 'missing_permission'
-		    WHEN NOT s.accepts THEN 'inbox_read_only'
-		    WHEN d.verified_at IS NULL OR d.removed_at IS NOT NULL
-		        THEN 'domain_not_verified'
-		    WHEN r.malformed IS NOT FALSE THEN 'validation_error'
-		    WHEN e.o IS NOT NULL AND r.idem IS NOT NULL
-		        AND NOT (r.door = 's' AND e.at < now_at
-		        - interval '24 hours') THEN
-		        CASE WHEN e.request = r.request THEN 'replay.old'
-		            ELSE 'idempotency_conflict' END
-		    WHEN e.state = 1 AND r.idem IS NULL
-		        AND r.duplicate IS NOT TRUE THEN 'replay.held'
-		    WHEN r.size > x.size_max THEN 'payload_too_large'
-		    WHEN cardinality(r.rcpt) > x.rcpt_max THEN 'too_many_recipients'
-		    WHEN cardinality(r.rcpt) = 0
-		        OR length(r.kinds) <> cardinality(r.rcpt)
-		        OR r.kinds !~ '^[tcbo]*$'
-		        OR r.rcpts ~ '[\x01-\x09\x0b-\x1f\x7f]'
-		        OR (SELECT bool_or(octet_length(y) > 320
-		            OR y !~ '.@[^@ ]+$') IS NOT FALSE
-		            OR r.rcpt <> array_agg(DISTINCT y COLLATE "C"
-		            ORDER BY y COLLATE "C") FROM unnest(r.rcpt) y)
-		        THEN 'invalid_address'
-		    WHEN CASE WHEN r.small THEN r.chunks <> 1
-		            OR abs(d.uuid_ms(r.mid) * 1000 - now_us) > 600000000
-		        ELSE put[r.o] IS DISTINCT FROM r.chunks
-		            OR abs(d.uuid_ms(r.mid) * 1000 - now_us) > 86400000000
-		        END OR r.not_after <> 0 AND r.not_after <= now_us
-		        THEN 'validation_error'
-		    WHEN r.digest <> d.digest_1(r.t, r.box, r.mid, 1::smallint,
-		        r.kind = 't', x.address, r.rcpt, r.params, r.size, r.body_tag,
-		        r.send_at, r.not_after) THEN 'digest_mismatch'
-		    WHEN r.o = ANY (blocked) THEN 'message_rejected'
-		    END AS why,
-		    CASE WHEN r.tagged AND r.kind <> 's' AND x.paused_at IS NULL
-		        AND n.paused_at IS NULL AND p.paused_at IS NULL
-		        AND r.tag_mode = x.mode AND r.tag_mode_epoch = x.mode_epoch
-		        THEN CASE WHEN s.releases THEN 'm'::"char"
-		        WHEN r.findings_set >= 1 THEN 'r'::"char" END END AS rel
-		FROM (SELECT u.o, u.t, u.k, u.box, u.scope, u.kind,
-		    u.lineage, u.st, u.mid, u.rcpts,
-		    string_to_array(u.rcpts, E'\n') AS rcpt, u.kinds, u.params,
-		    u.size, u.body_tag, u.send_at, u.not_after, u.digest,
-		    u.door::"char" AS door, u.subject, u.header_from, u.rfc_id,
-		    u.in_reply_to, u.refs, u.thread, u.labels, u.context, u.risk,
-		    u.findings_set, u.finding_max, u.attachments, u.tenant_epoch,
-		    u.tenant_box, u.inbox_epoch, u.inbox_box, u.chunks, u.idem,
-		    coalesce(u.idem, u.request) AS idem_key, u.request, u.duplicate,
-		    u.revises, u.limiter, u.tag_mode, u.tag_mode_epoch,
-		    u.body IS NOT NULL AS small,
-		    coalesce(octet_length(u.tag) = 32 AND octet_length(u.relay_box)
-		        BETWEEN 48 AND 1024 AND u.expiry > now_us
-		        AND (u.not_after = 0 OR u.expiry <= u.not_after)
-		        AND u.expiry <= now_us + 259500000000, false) AS tagged,
-		    u.mid IS NULL OR u.rcpts IS NULL OR u.kinds IS NULL
-		        OR u.params IS NULL OR u.size IS NULL OR u.size < 0
-		        OR octet_length(u.body_tag) IS DISTINCT FROM 32
-		        OR u.send_at IS DISTINCT FROM 0 OR u.not_after IS NULL
-		        OR u.not_after < 0 OR u.digest IS NULL OR u.door IS NULL
-		        OR u.door NOT IN ('s', 'r', 'm') OR u.risk IS NULL
-		        OR u.risk NOT BETWEEN 0 AND 100 OR u.attachments IS NULL
-		        OR u.attachments < 0 OR u.tenant_epoch IS NULL
-		        OR u.tenant_box IS NULL OR u.inbox_epoch IS NULL
-		        OR u.inbox_box IS NULL OR u.chunks IS NULL
-		        OR u.chunks NOT BETWEEN 1 AND 4096
-		        OR octet_length(u.request) IS DISTINCT FROM 32
-		        OR coalesce(octet_length(u.idem) <> 32
-		        OR octet_length(u.body) NOT BETWEEN 1 AND 262228
-		        OR octet_length(u.context) > 8192
-		        OR octet_length(u.labels) > 4096
-		        OR octet_length(u.refs) > 16384
-		        OR octet_length(u.params) > 65536
-		        OR octet_length(u.rfc_id) > 998
-		        OR octet_length(u.in_reply_to) > 998
-		        OR octet_length(u.tenant_box) > 512
-		        OR octet_length(u.inbox_box) > 512, false) AS malformed
-		    FROM (SELECT o, submit_batch_1.t[o] AS t, submit_batch_1.k[o] AS k,
-		        box[o] AS box, sc[o] AS scope, kd[o] AS kind, ln[o] AS lineage,
-		        st[o] AS st, submit_batch_1.mid[o] AS mid,
-		        submit_batch_1.rcpts[o] AS rcpts,
-		        submit_batch_1.kinds[o] AS kinds,
-		        submit_batch_1.params[o] AS params,
-		        submit_batch_1.size[o] AS size,
-		        submit_batch_1.body_tag[o] AS body_tag,
-		        submit_batch_1.send_at[o] AS send_at,
-		        submit_batch_1.not_after[o] AS not_after,
-		        submit_batch_1.dig[o] AS digest,
-		        submit_batch_1.door[o] AS door,
-		        submit_batch_1.subject[o] AS subject,
-		        submit_batch_1.header_from[o] AS header_from,
-		        submit_batch_1.rfc_id[o] AS rfc_id,
-		        submit_batch_1.in_reply_to[o] AS in_reply_to,
-		        submit_batch_1.refs[o] AS refs,
-		        submit_batch_1.thread[o] AS thread,
-		        submit_batch_1.labels[o] AS labels,
-		        submit_batch_1.context[o] AS context,
-		        submit_batch_1.risk[o] AS risk,
-		        submit_batch_1.findings_set[o] AS findings_set,
-		        submit_batch_1.finding_max[o] AS finding_max,
-		        submit_batch_1.attachments[o] AS attachments,
-		        submit_batch_1.tenant_epoch[o] AS tenant_epoch,
-		        submit_batch_1.tenant_box[o] AS tenant_box,
-		        submit_batch_1.inbox_epoch[o] AS inbox_epoch,
-		        submit_batch_1.inbox_box[o] AS inbox_box,
-		        submit_batch_1.chunks[o] AS chunks,
-		        submit_batch_1.body[o] AS body, submit_batch_1.idem[o] AS idem,
-		        submit_batch_1.request[o] AS request,
-		        submit_batch_1.duplicate[o] AS duplicate,
-		        submit_batch_1.revises[o] AS revises,
-		        submit_batch_1.limiter[o] AS limiter,
-		        submit_batch_1.relay_box[o] AS relay_box,
-		        submit_batch_1.tag[o] AS tag,
-		        submit_batch_1.expiry[o] AS expiry,
-		        submit_batch_1.tag_mode[o] AS tag_mode,
-		        submit_batch_1.tag_mode_epoch[o] AS tag_mode_epoch
-		        FROM generate_series(1, cardinality(st)) o OFFSET 0) u OFFSET 0) r
-		LEFT JOIN d.inbox x ON x.tenant_id = r.t AND x.inbox_id = r.box
-		    AND r.st = 200
-		LEFT JOIN d.tenant n ON n.tenant_id = x.tenant_id
-		LEFT JOIN d.domain d ON d.domain = x.domain
-		LEFT JOIN d.mode_rule s ON s.mode = x.mode
-		LEFT JOIN d.quota q ON q.tenant_id = x.tenant_id
-		    AND q.inbox_id = x.inbox_id
-		JOIN d.global_pause p ON p.one
-		LEFT JOIN unnest(old) e ON e.o = r.o OFFSET 0) v
-		WINDOW ok AS (PARTITION BY v.t, v.box, v.why IS NULL
-		    ORDER BY v.o ROWS UNBOUNDED PRECEDING)) w;
+	-- 3. What becomes of each row.
+	FOR j IN 1 .. coalesce(cardinality(fit), 0) LOOP
+		i := fit[j];
+		IF ords[i] <> i OR left_o[j] IS DISTINCT FROM i THEN
+			RAISE EXCEPTION 'rows out of order';
+		END IF;
+		IF at = 0 OR box_i[at] <> box[i] THEN
+			at := array_position(box_i, box[i]);
+			IF at IS NULL THEN
+				b := b + 1;
+				at := b;
+				box_t[b] := t[i];
+				box_i[b] := box[i];
+				box_n[b] := 0;
+				box_h[b] := 0;
+				box_b[b] := 0;
+			END IF;
+		END IF;
+		c := unless[i];
+		IF careful THEN
+			IF mid[1] IS NULL OR rcpts[1] IS NULL OR kinds[1] IS NULL
+			    OR params[1] IS NULL OR size[1] IS NULL OR size[1] < 0
+			    OR octet_length(body_tag[1]) IS DISTINCT FROM 32
+			    OR send_at[1] IS DISTINCT FROM 0 OR not_after[1] IS NULL
+			    OR not_after[1] < 0 OR dig[1] IS NULL OR door[1] IS NULL
+			    OR door[1] NOT IN ('s', 'r', 'm') OR risk[1] IS NULL
+			    OR risk[1] NOT BETWEEN 0 AND 100 OR attachments[1] IS NULL
+			    OR attachments[1] < 0 OR tenant_epoch[1] IS NULL
+			    OR tenant_box[1] IS NULL OR inbox_epoch[1] IS NULL
+			    OR inbox_box[1] IS NULL OR chunks[1] IS NULL
+			    OR chunks[1] NOT BETWEEN 1 AND 4096
+			    OR octet_length(request[1]) IS DISTINCT FROM 32
+			    OR coalesce(octet_length(idem[1]) <> 32
+			    OR octet_length(body[1]) NOT BETWEEN 1 AND 262228
+			    OR octet_length(context[1]) > 8192
+			    OR octet_length(labels[1]) > 4096
+			    OR octet_length(refs[1]) > 16384
+			    OR octet_length(params[1]) > 65536
+			    OR octet_length(rfc_id[1]) > 998
+			    OR octet_length(in_reply_to[1]) > 998
+			    OR octet_length(tenant_box[1]) > 512
+			    OR octet_length(inbox_box[1]) > 512, false) THEN
+				never[1] := 'validation_error';
+				EXIT;
+			END IF;
+			old := d.submit_known(t[1], box[1], line[1], mid[1],
+			    coalesce(idem[1], request[1]), request[1], dig[1], k[1],
+			    idem[1] IS NOT NULL, door[1] = 's', duplicate[1]);
+			EXIT WHEN old.what IS NOT NULL;
+			IF c IS NULL AND (kinds[1] !~ '^[tcbo]*$'
+			    OR length(kinds[1]) <> cardinality(string_to_array(rcpts[1],
+			    E'\n'))) THEN
+				c := 'invalid_address';
+			END IF;
+		ELSIF c IS NULL AND (body[i] IS NULL OR chunks[i] <> 1
+		    OR tag[i] IS NOT NULL OR send_at[i] <> 0 OR kind[i] <> 'l') THEN
+			c := 'alone';
+		END IF;
+		last := '';
+		IF c IS NULL THEN
+			FOREACH word IN ARRAY string_to_array(rcpts[i], E'\n') LOOP
+				c := split_part(word, '@', -1);
+				IF c <> '' AND strpos(c, ' ') = 0 AND strpos(word, '@') > 1
+				    AND word > last COLLATE "C" AND octet_length(word) <= 320
+				    AND (octet_length(to_json(word)::text) = octet_length(word)
+				    + 2 AND strpos(word, E'\x7f') = 0
+				    OR translate(word, control, '') = word) THEN
+					c := NULL;
+				ELSE
+					c := 'invalid_address';
+					EXIT;
+				END IF;
+				last := word;
+			END LOOP;
+		END IF;
+		IF c IS NOT NULL THEN
+			NULL;
+		ELSIF last = '' THEN
+			c := 'invalid_address';
+		ELSIF not_after[i] <> 0 AND not_after[i] <= now_us OR (mid[i]
+		    < first_id OR mid[i] > last_id) AND body[i] IS NOT NULL THEN
+			c := 'validation_error';
+		END IF;
+		IF careful AND c IS NULL THEN
+			IF (CASE WHEN body[1] IS NULL THEN abs(d.uuid_ms(mid[1]) * 1000
+			    - now_us) > 86400000000 OR chunks[1] IS DISTINCT FROM
+			    (SELECT y.chunks FROM d.upload y
+			    WHERE y.message_id = submit_batch_1.mid[1]
+			    AND y.tenant_id = submit_batch_1.t[1]
+			    AND y.inbox_id = box[1]) ELSE chunks[1] <> 1 END) THEN
+				c := 'validation_error';
+			ELSIF dig[1] <> d.digest_1(t[1], box[1], mid[1], 1::smallint,
+			    kind[1] = 't', adr[1], string_to_array(rcpts[1], E'\n'),
+			    params[1], size[1], body_tag[1], send_at[1], not_after[1])
+			    THEN
+				c := 'digest_mismatch';
+			END IF;
+		END IF;
+		IF c IS NOT NULL THEN
+			NULL;
+		ELSIF i = ANY (blocked) THEN
+			c := 'message_rejected';
+		ELSIF box_n[at] >= left_n[j] THEN
+			c := 'rate_limited';
+		END IF;
+		IF careful AND c IS NULL THEN
+			rel := CASE WHEN octet_length(tag[1]) = 32
+			    AND octet_length(relay_box[1]) BETWEEN 48 AND 1024
+			    AND expiry[1] > now_us AND (not_after[1] = 0
+			    OR expiry[1] <= not_after[1])
+			    AND expiry[1] <= now_us + 259500000000 AND kind[1] <> 's'
+			    AND why[1] <> 'paused' THEN d.submit_leaves(t[1], box[1],
+			    tag_mode[1], tag_mode_epoch[1], findings_set[1]) END;
+			IF rel = 'm' AND limiter[1] IS NOT TRUE THEN
+				c := 'limiter_unavailable';
+			END IF;
+		END IF;
+		IF c IS NULL AND rel IS NULL AND (box_h[at] >= left_h[j]
+		    OR box_b[at] + size[i] > left_b[j]) THEN
+			c := 'held_limit';
+		END IF;
+		IF c IS NOT NULL THEN
+			IF careful THEN
+				never[1] := c;
+			ELSE
+				alone := alone || i;
+			END IF;
+			CONTINUE;
+		END IF;
+		box_n[at] := box_n[at] + 1;
+		IF rel IS NULL THEN
+			box_h[at] := box_h[at] + 1;
+			box_b[at] := box_b[at] + size[i];
+		ELSE
+			why[1] := '';
+		END IF;
+		IF not_after[i] <> 0 THEN
+			hold[i] := least(hold[i], to_timestamp(not_after[i] / 1000000.0));
+		END IF;
+		ok := ok || i;
+	END LOOP;
+
+	-- 4. A key that is known already belongs to an earlier submission, which
+	-- a careful call has seen: it takes over what has expired.
+	IF careful THEN
+		INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
+		    request_sha256, message_id)
+		    SELECT submit_batch_1.t[o], box[o], line[o],
+		    coalesce(submit_batch_1.idem[o], submit_batch_1.request[o]),
+		    submit_batch_1.request[o], submit_batch_1.mid[o] FROM unnest(ok) o
+		    ON CONFLICT (tenant_id, inbox_id, lineage, key_sha256) DO UPDATE
+		    SET request_sha256 = excluded.request_sha256,
+		    message_id = excluded.message_id, created_at = clock_timestamp();
+	ELSE
+		INSERT INTO d.idem (tenant_id, inbox_id, lineage, key_sha256,
+		    request_sha256, message_id)
+		    SELECT submit_batch_1.t[o], box[o], line[o],
+		    coalesce(submit_batch_1.idem[o], submit_batch_1.request[o]),
+		    submit_batch_1.request[o], submit_batch_1.mid[o] FROM unnest(ok) o
+		    ON CONFLICT DO NOTHING;
+		GET DIAGNOSTICS stored = ROW_COUNT;
+		IF stored < cardinality(ok) THEN
+			FOR i IN SELECT o FROM unnest(ok) o WHERE NOT EXISTS (SELECT 1
+			    FROM (SELECT submit_batch_1.t[o] AS t, box[o] AS box,
+			    line[o] AS l, coalesce(submit_batch_1.idem[o],
+			    submit_batch_1.request[o]) AS key OFFSET 0) u
+			    JOIN d.idem z ON z.tenant_id = u.t AND z.inbox_id = u.box
+			        AND z.lineage = u.l AND z.key_sha256 = u.key
+			    WHERE z.message_id = submit_batch_1.mid[o])
+			    OR EXISTS (SELECT 1 FROM unnest(ok) p WHERE p < o
+			    AND submit_batch_1.mid[p] = submit_batch_1.mid[o]) LOOP
+				ok := array_remove(ok, i);
+				alone := alone || i;
+				at := array_position(box_i, box[i]);
+				box_n[at] := box_n[at] - 1;
+				box_h[at] := box_h[at] - 1;
+				box_b[at] := box_b[at] - size[i];
+			END LOOP;
+		END IF;
+	END IF;
+
+	-- 5. The rows.
 	IF array_remove(submit_batch_1.in_reply_to, NULL) <> '{}'
 	    OR array_remove(submit_batch_1.refs, NULL) <> '{}' THEN
 		SELECT array_agg((SELECT m.thread_id
-		    FROM unnest(string_to_array(g.refs, E'\n') || g.in_reply_to)
+		    FROM unnest(string_to_array(submit_batch_1.refs[g.o], E'\n')
+		        || submit_batch_1.in_reply_to[g.o])
 		        WITH ORDINALITY z(ref, o)
 		    JOIN d.message m ON m.rfc_message_id = z.ref
-		        AND m.tenant_id = g.t AND m.inbox_id = g.box
+		        AND m.tenant_id = submit_batch_1.t[g.o]
+		        AND m.inbox_id = box[g.o]
 		    ORDER BY z.o DESC LIMIT 1) ORDER BY g.o)
-		    INTO threads FROM unnest(dec) g;
+		    INTO threads FROM generate_series(1, n) g(o);
 	END IF;
-
-	-- 5. The rows. An id that exists already stores nothing.
-	WITH mi AS (
-		INSERT INTO d.message AS m (message_id, tenant_id, inbox_id, version,
-		    key_id, door, test, mail_from, rcpt, rcpt_kind, params, size,
-		    chunks, body_tag, send_at, not_after, digest, thread_id, subject,
-		    header_from, rfc_message_id, in_reply_to, refs, labels, context,
-		    revises, attachments, risk, findings_set, finding_max,
-		    need_approvals, reasons, mode, mode_epoch, limits_version,
-		    tenant_epoch, tenant_box, inbox_epoch, inbox_box)
-		SELECT g.mid, g.t, g.box, 1, g.k, g.door, g.kind = 't', g.address,
-		    g.rcpt, g.kinds, g.params, g.size, g.chunks, g.body_tag,
-		    g.send_at, g.not_after, g.digest,
-		    coalesce(g.thread, threads[g.o], g.mid), left(g.subject, 1000),
-		    left(g.header_from, 1000), g.rfc_id, g.in_reply_to, g.refs,
-		    g.labels, g.context, g.revises, g.attachments, g.risk,
-		    g.findings_set, g.finding_max, g.need, g.reasons, g.mode,
-		    g.mode_epoch, g.limits_version, g.tenant_epoch, g.tenant_box,
-		    g.inbox_epoch, g.inbox_box
-		FROM unnest(dec) g WHERE g.no IS NULL
-		ON CONFLICT DO NOTHING RETURNING m.message_id
-	) SELECT array_agg(mi.message_id) INTO stored FROM mi;
-	IF want > coalesce(cardinality(stored), 0) THEN
-		FOR i IN SELECT g.o FROM unnest(dec) g WHERE g.no IS NULL
-		    AND g.mid <> ALL (coalesce(stored, '{}')) LOOP
-			dec[i].no := 'state_conflict';
-		END LOOP;
+	INSERT INTO d.message (message_id, tenant_id, inbox_id, version,
+	    key_id, door, test, mail_from, rcpt, rcpt_kind, params, size,
+	    chunks, body_tag, send_at, not_after, digest, thread_id, subject,
+	    header_from, rfc_message_id, in_reply_to, refs, labels, context,
+	    revises, attachments, risk, findings_set, finding_max,
+	    need_approvals, reasons, mode, mode_epoch, limits_version,
+	    tenant_epoch, tenant_box, inbox_epoch, inbox_box)
+	    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], box[o], 1,
+	    submit_batch_1.k[o], submit_batch_1.door[o]::"char",
+	    kind[o] = 't', adr[o],
+	    string_to_array(submit_batch_1.rcpts[o], E'\n'),
+	    submit_batch_1.kinds[o], submit_batch_1.params[o],
+	    submit_batch_1.size[o], submit_batch_1.chunks[o],
+	    submit_batch_1.body_tag[o], submit_batch_1.send_at[o],
+	    submit_batch_1.not_after[o], submit_batch_1.dig[o],
+	    coalesce(submit_batch_1.thread[o], threads[o],
+	        submit_batch_1.mid[o]), left(submit_batch_1.subject[o], 1000),
+	    left(submit_batch_1.header_from[o], 1000), submit_batch_1.rfc_id[o],
+	    submit_batch_1.in_reply_to[o], submit_batch_1.refs[o],
+	    submit_batch_1.labels[o], submit_batch_1.context[o],
+	    submit_batch_1.revises[o], submit_batch_1.attachments[o],
+	    submit_batch_1.risk[o], submit_batch_1.findings_set[o],
+	    submit_batch_1.finding_max[o], need[o], why[o], md[o], me[o], lv[o],
+	    submit_batch_1.tenant_epoch[o], submit_batch_1.tenant_box[o],
+	    submit_batch_1.inbox_epoch[o], submit_batch_1.inbox_box[o]
+	    FROM unnest(ok) o;
+	IF NOT careful OR body[1] IS NOT NULL THEN
+		INSERT INTO d.body (message_id, tenant_id, inbox_id, version, seq,
+		    data) SELECT submit_batch_1.mid[o], submit_batch_1.t[o], box[o],
+		    1, 0, submit_batch_1.body[o] FROM unnest(ok) o;
+	ELSIF ok <> '{}' THEN
+		DELETE FROM d.upload u WHERE u.message_id = submit_batch_1.mid[1]
+		    AND u.tenant_id = submit_batch_1.t[1] AND u.inbox_id = box[1];
 	END IF;
-	INSERT INTO d.body (message_id, tenant_id, inbox_id, version, seq, data)
-	    SELECT g.mid, g.t, g.box, 1, 0, submit_batch_1.body[g.o]
-	    FROM unnest(dec) g WHERE g.no IS NULL
-	    AND (whole OR submit_batch_1.body[g.o] IS NOT NULL);
-	INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
-	    risk, hold_until)
-	    SELECT g.mid, g.t, g.box, 1, 1, g.risk, g.hold_until
-	    FROM unnest(dec) g WHERE g.no IS NULL AND g.rel IS NULL;
+	-- What mode or rule lets go, the referee decides; else it waits.
+	IF rel IS NOT NULL AND ok <> '{}' AND NOT d.policy_release(t[1], box[1],
+	    mid[1], rel, relay_box[1], submit_batch_1.tag[1], expiry[1],
+	    hold[1]) THEN
+		rel := NULL;
+		why[1] := 'mode';
+		box_h[1] := 1;
+		box_b[1] := size[1];
+	END IF;
+	IF rel IS NULL THEN
+		INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
+		    risk, hold_until)
+		    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], box[o], 1, 1,
+		    submit_batch_1.risk[o], hold[o] FROM unnest(ok) o;
+	END IF;
 	UPDATE d.quota q SET day = today, month = this_month,
-	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END + y.n,
+	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END
+	        + box_n[o],
 	    month_used = CASE WHEN q.month = this_month THEN q.month_used
-	        ELSE 0 END + y.n,
-	    held = q.held + y.h, held_bytes = q.held_bytes + y.b
-	    FROM (SELECT g.t, g.box, count(*) AS n, count(*) FILTER (
-	        WHERE g.rel IS NULL) AS h, coalesce(sum(g.size) FILTER (
-	        WHERE g.rel IS NULL), 0) AS b FROM unnest(dec) g
-	        WHERE g.no IS NULL GROUP BY 1, 2) y
-	    WHERE q.tenant_id = y.t AND q.inbox_id = y.box;
-	INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
-	    request_sha256, message_id)
-	    SELECT g.t, g.box, g.lineage, g.idem_key, g.request, g.mid
-	    FROM unnest(dec) g WHERE g.no IS NULL
-	    ON CONFLICT (tenant_id, inbox_id, lineage, key_sha256) DO UPDATE
-	    SET request_sha256 = excluded.request_sha256,
-	    message_id = excluded.message_id, created_at = clock_timestamp();
+	        ELSE 0 END + box_n[o],
+	    held = q.held + box_h[o], held_bytes = q.held_bytes + box_b[o]
+	    FROM generate_series(1, b) o
+	    WHERE q.tenant_id = box_t[o] AND q.inbox_id = box_i[o];
 	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
-	    SELECT g.t, 'agent:' || g.t::text || '.' || g.k::text,
-	    'message.submitted', g.mid, '{"digest":"' || encode(g.digest, 'hex')
-	    || '","inbox":' || g.box::text || ',"recipients":'
-	    || cardinality(g.rcpt)::text || '}'
-	    FROM unnest(dec) g WHERE g.no IS NULL;
-	IF NOT whole THEN
-		DELETE FROM d.upload u USING unnest(dec) g WHERE g.no IS NULL
-		    AND submit_batch_1.body[g.o] IS NULL AND u.message_id = g.mid
-		    AND u.tenant_id = g.t AND u.inbox_id = g.box;
-	END IF;
+	    SELECT submit_batch_1.t[o], 'agent:' || submit_batch_1.t[o]::text
+	    || '.' || submit_batch_1.k[o]::text, 'message.submitted',
+	    submit_batch_1.mid[o], '{"digest":"'
+	    || encode(submit_batch_1.dig[o], 'hex') || '","inbox":'
+	    || box[o]::text || ',"recipients":'
+	    || length(submit_batch_1.kinds[o])::text || '}' FROM unnest(ok) o;
 
-	-- 6. Mail that mode or rule lets go: the referee decides; else it waits.
-	IF frees THEN
-		FOR i IN SELECT g.o FROM unnest(dec) g WHERE g.no IS NULL
-		    AND g.rel IS NOT NULL ORDER BY g.o LOOP
-			CONTINUE WHEN d.policy_release(dec[i].t, dec[i].box, dec[i].mid,
-			    dec[i].rel, relay_box[i], tag[i], expiry[i],
-			    dec[i].hold_until);
-			INSERT INTO d.state (message_id, tenant_id, inbox_id, version,
-			    state, risk, hold_until) VALUES (dec[i].mid, dec[i].t,
-			    dec[i].box, 1, 1, dec[i].risk, dec[i].hold_until);
-			UPDATE d.quota q SET held = q.held + 1,
-			    held_bytes = q.held_bytes + dec[i].size
-			    WHERE q.tenant_id = dec[i].t AND q.inbox_id = dec[i].box;
-			dec[i].reasons := 'mode';
-			dec[i].rel := NULL;
-		END LOOP;
+	-- 6. The outcomes. Those that go alone meet what this call stored.
+	replay := false;
+	already_held := false;
+	FOREACH i IN ARRAY ok LOOP
+		ord := i;
+		status := 202;
+		message_id := mid[i];
+		thread_id := coalesce(thread[i], threads[i], mid[i]);
+		state := CASE WHEN rel IS NULL THEN 1 ELSE 2 END;
+		version := 1;
+		round := 1;
+		digest := dig[i];
+		reasons := why[i];
+		hold_until := CASE WHEN rel IS NULL THEN hold[i] END;
+		RETURN NEXT;
+	END LOOP;
+	IF cardinality(ok) = n THEN
+		RETURN;
 	END IF;
-
-	-- 7. Was a refused row stored by an earlier call? Then say so.
-	IF coalesce(cardinality(stored), 0) < cardinality(dec) THEN
-		SELECT array_agg(ROW(g.o, g.mid, NULL, NULL, z.state, z.version,
-		    z.round, z.hold_until, m.thread_id, m.digest, m.reasons,
-		    m.key_id)::d.submit_old) INTO same
-		    FROM unnest(dec) g
-		    JOIN d.state z ON z.message_id = g.mid AND z.tenant_id = g.t
-		        AND z.inbox_id = g.box
-		    JOIN d.message m ON m.message_id = z.message_id
-		        AND m.tenant_id = z.tenant_id AND m.version = z.version
-		    WHERE g.no NOT IN ('again', 'store_unavailable',
-		        'unknown_api_key', 'key_scope', 'missing_permission',
-		        'inbox_read_only', 'domain_not_verified');
-		FOR i IN SELECT y.o FROM unnest(same) y LOOP
-			dec[i].no := (SELECT CASE WHEN y.digest = dec[i].digest
-			    AND y.key_id = dec[i].k THEN 'replay.same'
-			    ELSE 'state_conflict' END FROM unnest(same) y WHERE y.o = i);
-		END LOOP;
-	END IF;
-	RETURN QUERY SELECT g.o, CASE coalesce(g.no, '')
-	        WHEN '' THEN 202 WHEN 'replay.old' THEN 200
-	        WHEN 'replay.held' THEN 200 WHEN 'replay.same' THEN 200
-	        WHEN 'unknown_api_key' THEN 401 WHEN 'key_scope' THEN 403
-	        WHEN 'missing_permission' THEN 403 WHEN 'inbox_read_only' THEN 403
-	        WHEN 'domain_not_verified' THEN 403
-	        WHEN 'message_rejected' THEN 403 WHEN 'state_conflict' THEN 409
-	        WHEN 'idempotency_conflict' THEN 409 WHEN 'digest_mismatch' THEN 412
-	        WHEN 'payload_too_large' THEN 413 WHEN 'rate_limited' THEN 429
-	        WHEN 'held_limit' THEN 429 WHEN 'store_unavailable' THEN 503
-	        WHEN 'limiter_unavailable' THEN 503 ELSE 422 END,
-	    CASE WHEN y.o IS NULL THEN g.no END,
-	    coalesce(y.message_id, g.mid),
-	    CASE WHEN y.o IS NOT NULL THEN y.thread_id WHEN g.no IS NULL
-	        THEN coalesce(g.thread, threads[g.o], g.mid) END,
-	    CASE WHEN y.o IS NOT NULL THEN y.state WHEN g.no IS NULL
-	        THEN CASE WHEN g.rel IS NULL THEN 1 ELSE 2 END::smallint END,
-	    CASE WHEN y.o IS NOT NULL THEN y.version WHEN g.no IS NULL
-	        THEN 1::smallint END,
-	    CASE WHEN y.o IS NOT NULL THEN y.round WHEN g.no IS NULL
-	        THEN 1::smallint END,
-	    CASE WHEN y.o IS NOT NULL THEN y.digest WHEN g.no IS NULL
-	        THEN g.digest END,
-	    CASE WHEN y.o IS NOT NULL THEN y.reasons WHEN g.no IS NULL
-	        THEN g.reasons END,
-	    CASE WHEN y.state = 1 THEN y.hold_until WHEN g.no IS NULL
-	        AND g.rel IS NULL THEN g.hold_until END,
-	    CASE WHEN y.o IS NULL THEN g.wait END, y.o IS NOT NULL,
-	    coalesce(g.no = 'replay.held', false)
-	    FROM unnest(dec) g
-	    LEFT JOIN (SELECT y.* FROM unnest(same) y UNION ALL
-	        SELECT y.* FROM unnest(old) y) y ON y.o = g.o
-	        AND g.no = ANY (CASE WHEN y.at IS NULL THEN '{replay.same}'
-	        ELSE '{replay.old,replay.held}' END::text[])
-	    WHERE g.no IS DISTINCT FROM 'again' ORDER BY g.o;
-
-	-- 8. Repeats inside this call meet what the first of them left.
-	FOREACH i IN ARRAY coalesce(again, '{}') LOOP
+	thread_id := NULL;
+	state := NULL;
+	version := NULL;
+	round := NULL;
+	digest := NULL;
+	reasons := NULL;
+	hold_until := NULL;
+	FOREACH i IN ARRAY alone LOOP
 		RETURN QUERY SELECT i, x.status, x.code, x.message_id, x.thread_id,
 		    x.state, x.version, x.round, x.digest, x.reasons, x.hold_until,
 		    x.wait, x.replay, x.already_held
@@ -754,6 +827,42 @@ BEGIN
 		    limiter[i:i], relay_box[i:i], tag[i:i], expiry[i:i],
 		    tag_mode[i:i], tag_mode_epoch[i:i]) x;
 	END LOOP;
+	FOR i IN 1 .. n LOOP
+		CONTINUE WHEN never[i] IS NULL;
+		ord := i;
+		message_id := mid[i];
+		code := never[i];
+		status := CASE code WHEN 'unknown_api_key' THEN 401
+		    WHEN 'key_scope' THEN 403 WHEN 'missing_permission' THEN 403
+		    WHEN 'inbox_read_only' THEN 403
+		    WHEN 'domain_not_verified' THEN 403
+		    WHEN 'message_rejected' THEN 403 WHEN 'digest_mismatch' THEN 412
+		    WHEN 'payload_too_large' THEN 413 WHEN 'rate_limited' THEN 429
+		    WHEN 'held_limit' THEN 429 WHEN 'store_unavailable' THEN 503
+		    WHEN 'limiter_unavailable' THEN 503 ELSE 422 END;
+		wait := CASE code WHEN 'held_limit' THEN 60
+		    WHEN 'limiter_unavailable' THEN 5
+		    WHEN 'rate_limited' THEN d.submit_wait(t[i], box[i]) END;
+		RETURN NEXT;
+	END LOOP;
+	IF old.what IS NOT NULL THEN
+		ord := 1;
+		code := CASE WHEN left(old.what, 6) <> 'replay' THEN old.what END;
+		status := CASE WHEN code IS NULL THEN 200 ELSE 409 END;
+		message_id := coalesce(old.message_id, mid[1]);
+		IF code IS NULL THEN
+			thread_id := old.thread_id;
+			state := old.state;
+			version := old.version;
+			round := old.round;
+			digest := old.digest;
+			reasons := old.reasons;
+			hold_until := CASE WHEN old.state = 1 THEN old.hold_until END;
+			replay := true;
+			already_held := old.what = 'replay.held';
+		END IF;
+		RETURN NEXT;
+	END IF;
 END $$;
 
 CREATE FUNCTION api.submit_1(t bigint, k bigint, a bytea, mid uuid,

@@ -684,8 +684,8 @@ BEGIN
 		PERFORM set_config('postern.tenants', (d.cur_tenants()
 		    || 0::bigint)::text, true);
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, x.at, x.actor, x.event,
-	    x.message_id, x.detail FROM d.audit x
+	RETURN QUERY SELECT 200, NULL::text, x.at, x.actor::text,
+	    x.event::text, x.message_id, x.detail::text FROM d.audit x
 	    WHERE (tenant IS NULL OR x.tenant_id = tenant)
 	    AND x.at < coalesce(before, 'infinity')
 	    ORDER BY x.at DESC LIMIT least(greatest(coalesce(lim, 100), 1), 500);

@@ -1008,7 +1008,8 @@ DECLARE
 	edge xid8 := pg_snapshot_xmin(pg_current_snapshot());
 BEGIN
 	RETURN QUERY SELECT 200, NULL::text, a.gen, a.xid::text::bigint, a.n,
-	    a.tenant_id, d.us(a.at), a.actor, a.event, a.message_id, a.detail
+	    a.tenant_id, d.us(a.at), a.actor::text, a.event::text,
+	    a.message_id, a.detail::text
 	    FROM d.audit a WHERE (a.gen, a.xid, a.n) > (audit_after.gen,
 	    audit_after.xid, audit_after.n) AND (NOT done OR a.xid < edge)
 	    ORDER BY a.gen, a.xid, a.n
