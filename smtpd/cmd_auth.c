@@ -23,7 +23,10 @@
 #include "store/credential.h"
 
 #define FAILURES_MAX 5
-#define FRESH_MS 100 /* how long an answer of the database is good */
+/* How long an answer of the database is good. A message that it has just
+ * taken says as much of the key; of mode and pauses it is asked each second. */
+#define FRESH_MS 100
+#define ASK_MS 1000
 #define NAME_MAX_OCTETS 320
 #define ANSWER_MAX (SMTP_AUTH_LINE_MAX / 4 * 3)
 
@@ -112,9 +115,13 @@ auth_forget(struct smtpd_session *s)
 void
 auth_recheck(struct smtpd_session *s, void (*go_on)(struct smtpd_session *s))
 {
+	uint64_t now = clock_mono_ms();
+
 	if (!store_cred_alive(s->cred)) {
 		auth_revoked(s);
-	} else if (clock_mono_ms() - s->checked_ms < FRESH_MS) {
+	} else if (now - s->checked_ms < FRESH_MS ||
+		   (now - s->stored_ms < FRESH_MS &&
+		       now - s->checked_ms < ASK_MS)) {
 		go_on(s);
 	} else {
 		s->go_on = go_on;

@@ -107,6 +107,7 @@ struct smtpd_session {
 	char *auth_name; /* until the database has answered */
 	struct store_cred *cred; /* signed in; NULL before */
 	uint64_t checked_ms; /* when the database last said it is good */
+	uint64_t stored_ms; /* when it last took a message with it */
 	void (*go_on)(struct smtpd_session *s); /* when it says so again */
 	struct smtpd_tx *tx; /* between MAIL and its end */
 };

@@ -346,24 +346,19 @@ CREATE FUNCTION d.digest_1(tenant bigint, inbox bigint, mid uuid,
 	size bigint, body_tag bytea, send_at bigint, not_after bigint)
 	RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
-	f bytea := convert_to(mail_from, 'UTF8');
-	p bytea := convert_to(params, 'UTF8');
-	r bytea;
+	r bytea := int4send(cardinality(rcpt));
 	x text;
-	b bytea;
 BEGIN
-	r := int4send(cardinality(rcpt));
 	FOREACH x IN ARRAY rcpt LOOP
-		b := convert_to(x, 'UTF8');
-		r := r || int4send(octet_length(b)) || b;
+		r := r || int4send(octet_length(x)) || convert_to(x, 'UTF8');
 	END LOOP;
 	RETURN sha256('\x00000010706f737465726e2e6469676573742e31'::bytea
 	    || int8send(tenant) || int8send(inbox) || uuid_send(mid)
 	    || int2send(version)
 	    || CASE WHEN test THEN '\x01'::bytea ELSE '\x00'::bytea END
-	    || int4send(octet_length(f)) || f || r
-	    || int4send(octet_length(p)) || p || int8send(size)
-	    || int4send(octet_length(body_tag)) || body_tag
+	    || int4send(octet_length(mail_from)) || convert_to(mail_from, 'UTF8')
+	    || r || int4send(octet_length(params)) || convert_to(params, 'UTF8')
+	    || int8send(size) || int4send(octet_length(body_tag)) || body_tag
 	    || int8send(send_at) || int8send(not_after));
 END $$;
 
