@@ -368,7 +368,7 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' SET plan_cache_mode = force_generic_plan
 	SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
-	SET enable_mergejoin = off AS $$
+	SET enable_mergejoin = off SET enable_material = off AS $$
 #variable_conflict use_column
 DECLARE
 	n int := cardinality(submit_batch_1.t);
@@ -448,12 +448,16 @@ BEGIN
 	        coalesce(x.need_approvals, m.need_approvals) AS need,
 	        coalesce(x.hold_for, m.hold_for) AS hold_for,
 	        CASE WHEN x.paused_at IS NOT NULL OR m.paused_at IS NOT NULL
-	            OR p.paused_at IS NOT NULL THEN 'paused' ELSE 'mode' END AS why,
+	            OR (SELECT p.paused_at FROM d.global_pause p WHERE p.one)
+	            IS NOT NULL THEN 'paused' ELSE 'mode' END AS why,
 	        CASE WHEN r.key_id IS NULL OR r.revoked_at IS NOT NULL
 	            OR r.expires_at <= now_at OR x.deleted_at IS NOT NULL
 	            OR m.disabled_at IS NOT NULL THEN 'unknown_api_key'
-	        WHEN octet_length(submit_batch_1.a[o]) = 24
-	            AND h.expires_at > now_at IS NOT TRUE THEN 'store_unavailable'
+	        WHEN octet_length(submit_batch_1.a[o]) = 24 AND NOT EXISTS (
+	            SELECT 1 FROM d.handle h WHERE h.tenant_id = r.tenant_id
+	            AND h.key_id = r.key_id AND h.login = session_user
+	            AND h.handle_sha256 = sha256(submit_batch_1.a[o])
+	            AND h.expires_at > now_at) THEN 'store_unavailable'
 	        WHEN octet_length(submit_batch_1.a[o]) <> 24 AND r.auth_sha256
 	            <> sha256(submit_batch_1.a[o]) OR submit_batch_1.a[o] IS NULL
 	            THEN 'unknown_api_key'
@@ -469,17 +473,13 @@ BEGIN
 	        (SELECT EXISTS (SELECT 1 FROM d.list_entry y
 	            WHERE y.ended_at IS NULL)) AS lists
 	        FROM generate_series(1, n) o
-	        JOIN d.global_pause p ON p.one
 	        LEFT JOIN d.credential r ON r.tenant_id = submit_batch_1.t[o]
 	            AND r.key_id = submit_batch_1.k[o]
-	        LEFT JOIN d.handle h ON h.tenant_id = r.tenant_id
-	            AND h.key_id = r.key_id AND h.login = session_user
-	            AND h.handle_sha256 = sha256(submit_batch_1.a[o])
 	        LEFT JOIN d.inbox x ON x.tenant_id = r.tenant_id
 	            AND x.inbox_id = r.inbox_id
 	        LEFT JOIN d.mode_rule s ON s.mode = x.mode
 	        LEFT JOIN d.domain w ON w.domain = x.domain
-	        LEFT JOIN d.tenant m ON m.tenant_id = r.tenant_id) g;
+	        LEFT JOIN d.tenant m ON m.tenant_id = r.tenant_id OFFSET 0) g;
 	IF ords IS NULL THEN
 		RETURN;
 	END IF;
