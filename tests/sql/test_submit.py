@@ -201,6 +201,40 @@ def test_two_committers_race_for_one_key(db, w, x):
     b.close()
 
 
+@pytest.mark.parametrize("limit,code", [
+    ({"day": 1}, "rate_limited"), ({"month": 1}, "rate_limited"),
+    ({"held": 1}, "held_limit"), ({"bytes": 6}, "held_limit")])
+def test_two_committers_race_for_the_last_place(db, w, x, limit, code):
+    """The second waits for the counter's row and counts what it finds then."""
+    import threading
+    y = w.inbox(x.tenant, "%s.%s" % (list(limit)[0], x.address))
+    assert call1(w.ctl, "limits_set_1", s=w.root, uid=0, tenant=y.tenant,
+                 inbox=y.inbox, **dict(dict.fromkeys(
+                     ("plan", "hour", "day", "month", "held", "bytes")),
+                     **limit))["status"] == 200
+    a = db.connect("l_gateway", autocommit=False)
+    assert submit(a, y.message())["status"] == 202
+    for send in (lambda c: submit(c, y.message()),
+                 lambda c: submit_batch(c, [w.inboxes[0].message(),
+                                            y.message()])[1]):
+        got = []
+        b = db.connect("l_gateway")
+        pid = b.get_backend_pid()
+        t = threading.Thread(target=lambda: got.append(send(b)))
+        t.start()
+        if a.get_transaction_status():  # not committed yet
+            with db.connect() as su:
+                until = time.monotonic() + 10
+                while not one(su, "SELECT count(*) FROM pg_locks WHERE pid = "
+                              "%s AND NOT granted", pid):
+                    assert time.monotonic() < until and t.is_alive()
+            a.commit()
+        t.join(10)
+        assert (got[0]["status"], got[0]["code"]) == (429, code)
+        b.close()
+    a.close()
+
+
 def test_limits_are_rows(w, x, su):
     def limits(**kw):
         a = dict(plan=None, hour=None, day=None, month=None, held=None,
