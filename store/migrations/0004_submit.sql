@@ -499,10 +499,13 @@ BEGIN
 	c := set_config('postern.boxes', coalesce(boxes::text, ''), true);
 
 	-- 2. The counters, locked in one order. Where mail may leave at once, the
-	-- mode holds still before.
-	IF careful AND submit_batch_1.tag[1] IS NOT NULL THEN
-		PERFORM 1 FROM d.inbox x WHERE x.tenant_id = submit_batch_1.t[1]
-		    AND x.inbox_id = box[1] FOR SHARE;
+	-- mode holds still before; not by a share lock, for those who share one
+	-- in turn would keep out who tightens the mode.
+	IF array_remove(submit_batch_1.tag, NULL) <> '{}' THEN
+		PERFORM 1 FROM d.inbox x WHERE (x.tenant_id, x.inbox_id) IN (
+		    SELECT submit_batch_1.t[o], box[o] FROM unnest(fit) o
+		    WHERE submit_batch_1.tag[o] IS NOT NULL)
+		    ORDER BY x.tenant_id, x.inbox_id FOR NO KEY UPDATE;
 	END IF;
 	SELECT array_agg(y.o), array_agg(y.n), array_agg(y.h), array_agg(y.b)
 	    INTO left_o, left_n, left_h, left_b FROM (

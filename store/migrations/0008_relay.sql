@@ -414,10 +414,12 @@ BEGIN
 	code := 'state_conflict';
 	go := false;
 	-- The inbox first, as everywhere: mode, pause and suspension hold still.
+	-- Not by a share lock: workers that share one in turn would keep out who
+	-- tightens or pauses.
 	PERFORM 1 FROM d.inbox z JOIN d.send_q q
 	    ON q.tenant_id = z.tenant_id AND q.inbox_id = z.inbox_id
 	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom
-	    FOR SHARE OF z;
+	    FOR NO KEY UPDATE OF z;
 	l := d.leased(t, mid, dom, lease, true);
 	IF NOT l.alive THEN
 		reason := CASE WHEN (l.q).lease IS NULL THEN 'lease'

@@ -435,6 +435,79 @@ def test_sorted_batches_do_not_deadlock(db, w):
     assert errors == []
 
 
+def test_tightening_meets_a_batch_without_a_deadlock(db, w, x):
+    """Both take the inbox first and its counters after."""
+    import threading
+    errors = []
+    modes = [w.mode(x, 3)]
+    done = threading.Event()
+
+    def send():
+        c = db.connect("l_gateway")
+        while not done.is_set() and not errors:
+            try:
+                submit_batch(c, [x.message(**tag(), tag_mode=3,
+                                           tag_mode_epoch=modes[-1])
+                                 for _ in range(6)])
+            except psycopg2.Error as e:
+                errors.append(e)
+        c.close()
+    threads = [threading.Thread(target=send) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        w.rv.cursor().execute("SET statement_timeout = '20s'")
+        for _ in range(15):
+            w.mode(x, 2)
+            modes.append(w.mode(x, 3))
+    finally:
+        done.set()
+        for t in threads:
+            t.join()
+        w.rv.cursor().execute("RESET statement_timeout")
+    assert errors == []
+
+
+def test_a_worker_waits_behind_who_pauses(db, w, x, su):
+    """Else workers that share the inbox in turn would keep him out."""
+    import threading
+    import uuid
+    m = x.message()
+    assert submit(w.gw, m)["status"] == 202
+    w.approve(m)
+    first, second = [db.connect("l_worker", autocommit=False)
+                     for _ in range(2)]
+
+    def dot(c):
+        return call1(c, "dot_1", t=x.tenant, mid=m["mid"], dom="x.example",
+                     lease=uuid.uuid4(), ix=[1])["status"]
+
+    def waits(c):
+        return one(su, "SELECT count(*) FROM pg_locks WHERE pid = %s "
+                   "AND NOT granted", c.get_backend_pid()) > 0
+    until = time.monotonic() + 20
+    assert dot(first) == 409
+    lower = threading.Thread(target=lambda: w.mode(x, 1))
+    lower.start()
+    while not waits(w.rv):
+        assert time.monotonic() < until
+    late = threading.Thread(target=lambda: dot(second))
+    late.start()
+    while late.is_alive() and not waits(second):
+        assert time.monotonic() < until
+    first.rollback()
+    lower.join(10)
+    stuck = lower.is_alive()
+    late.join(10)
+    second.rollback()
+    lower.join(10)
+    first.close()
+    second.close()
+    assert not stuck
+    assert one(su, "SELECT mode FROM d.inbox WHERE inbox_id = %s",
+               x.inbox) == 1
+
+
 def test_rows_come_back_in_their_order(w, x):
     good = dict(tag(), tag_mode=3, tag_mode_epoch=w.mode(x, 3))
     rows = [x.message(**(good if i % 2 else {})) for i in range(8)]
