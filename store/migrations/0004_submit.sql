@@ -391,6 +391,7 @@ DECLARE
 	-- What is left of the limits, for each row whose key is good.
 	fit int[];
 	left_o int[];
+	left_same boolean[];
 	left_n int[];
 	left_h int[];
 	left_b bigint[];
@@ -430,7 +431,14 @@ BEGIN
 	-- 250 and 202 mean that it is on the disk, whatever the client set.
 	c := set_config('synchronous_commit', 'on', true);
 
-	-- 1. Whose key is it, and what does its inbox say?
+	-- 1. Whose key is it, and what does its inbox say? A careful call has the
+	-- inbox hold still before it looks.
+	IF careful THEN
+		PERFORM 1 FROM d.credential r JOIN d.inbox x
+		    ON x.tenant_id = r.tenant_id AND x.inbox_id = r.inbox_id
+		    WHERE r.tenant_id = submit_batch_1.t[1]
+		    AND r.key_id = submit_batch_1.k[1] FOR NO KEY UPDATE OF x;
+	END IF;
 	SELECT array_agg(g.o), array_agg(g.inbox_id), array_agg(g.lineage),
 	    array_agg(g.kind), array_agg(g.address), array_agg(g.mode),
 	    array_agg(g.mode_epoch), array_agg(g.limits_version),
@@ -453,11 +461,12 @@ BEGIN
 	        CASE WHEN r.key_id IS NULL OR r.revoked_at IS NOT NULL
 	            OR r.expires_at <= now_at OR x.deleted_at IS NOT NULL
 	            OR m.disabled_at IS NOT NULL THEN 'unknown_api_key'
-	        WHEN octet_length(submit_batch_1.a[o]) = 24 AND NOT EXISTS (
-	            SELECT 1 FROM d.handle h WHERE h.tenant_id = r.tenant_id
-	            AND h.key_id = r.key_id AND h.login = session_user
+	        WHEN octet_length(submit_batch_1.a[o]) = 24 AND (
+	            SELECT h.expires_at FROM d.handle h
+	            WHERE h.tenant_id = r.tenant_id AND h.key_id = r.key_id
 	            AND h.handle_sha256 = sha256(submit_batch_1.a[o])
-	            AND h.expires_at > now_at) THEN 'store_unavailable'
+	            AND h.login = session_user) > now_at IS NOT TRUE
+	            THEN 'store_unavailable'
 	        WHEN octet_length(submit_batch_1.a[o]) <> 24 AND r.auth_sha256
 	            <> sha256(submit_batch_1.a[o]) OR submit_batch_1.a[o] IS NULL
 	            THEN 'unknown_api_key'
@@ -498,25 +507,23 @@ BEGIN
 	END IF;
 	c := set_config('postern.boxes', coalesce(boxes::text, ''), true);
 
-	-- 2. The counters, locked in one order. Where mail may leave at once, the
-	-- mode holds still before; not by a share lock, for those who share one
-	-- in turn would keep out who tightens the mode.
-	IF array_remove(submit_batch_1.tag, NULL) <> '{}' THEN
-		PERFORM 1 FROM d.inbox x WHERE (x.tenant_id, x.inbox_id) IN (
-		    SELECT submit_batch_1.t[o], box[o] FROM unnest(fit) o
-		    WHERE submit_batch_1.tag[o] IS NOT NULL)
-		    ORDER BY x.tenant_id, x.inbox_id FOR NO KEY UPDATE;
-	END IF;
-	SELECT array_agg(y.o), array_agg(y.n), array_agg(y.h), array_agg(y.b)
-	    INTO left_o, left_n, left_h, left_b FROM (
-	    SELECT o, least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
+	-- 2. Inbox and counters, locked in one order; read as they are once they
+	-- are locked. Not by a share lock: those who share one in turn would keep
+	-- out who tightens, suspends or pauses.
+	SELECT array_agg(y.o), array_agg(y.same), array_agg(y.n),
+	    array_agg(y.h), array_agg(y.b)
+	    INTO left_o, left_same, left_n, left_h, left_b FROM (
+	    SELECT o, x.mode_epoch = me[o] AND x.limits_version = lv[o]
+	        AND x.suspended_at IS NULL AND x.deleted_at IS NULL AS same,
+	        least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
 	        ELSE 0 END, x.lim_month - CASE WHEN q.month = this_month
 	        THEN q.month_used ELSE 0 END) AS n, x.lim_held - q.held AS h,
 	        x.lim_bytes - q.held_bytes AS b FROM unnest(fit) o
 	    JOIN d.quota q ON q.tenant_id = submit_batch_1.t[o]
 	        AND q.inbox_id = box[o]
 	    JOIN d.inbox x ON x.tenant_id = submit_batch_1.t[o]
-	        AND x.inbox_id = box[o] FOR UPDATE OF q) y;
+	        AND x.inbox_id = box[o]
+	    ORDER BY o FOR NO KEY UPDATE OF x FOR UPDATE OF q) y;
 	IF lists THEN
 		SELECT array_agg(u.o) INTO blocked
 		    FROM unnest(submit_batch_1.t, box, submit_batch_1.rcpts)
@@ -584,7 +591,8 @@ BEGIN
 				c := 'invalid_address';
 			END IF;
 		ELSIF c IS NULL AND (body[i] IS NULL OR chunks[i] <> 1
-		    OR tag[i] IS NOT NULL OR send_at[i] <> 0 OR kind[i] <> 'l') THEN
+		    OR tag[i] IS NOT NULL OR send_at[i] <> 0 OR kind[i] <> 'l'
+		    OR length(door[i]) <> 1 OR NOT left_same[j]) THEN
 			c := 'alone';
 		END IF;
 		last := '';
@@ -646,7 +654,7 @@ BEGIN
 				c := 'limiter_unavailable';
 			END IF;
 		END IF;
-		IF c IS NULL AND rel IS NULL AND (box_h[at] >= left_h[j]
+		IF c IS NULL AND rel IS DISTINCT FROM 'm' AND (box_h[at] >= left_h[j]
 		    OR box_b[at] + size[i] > left_b[j]) THEN
 			c := 'held_limit';
 		END IF;

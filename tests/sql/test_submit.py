@@ -26,6 +26,7 @@ def test_one_bad_row_never_fails_its_neighbours(w, x, su):
         (dict(x.message(), a=b"h" * 24), 503, "store_unavailable"),
         (x.message(mid=gone), 422, "validation_error"),
         (x.message(chunks=2), 422, "validation_error"),
+        (x.message(door="smtp"), 422, "validation_error"),
         (dict(x.message(), body=None), 422, "validation_error"),
         (dict(x.message(), send_at=5), 422, "validation_error"),
         (x.message(not_after=1), 422, "validation_error"),
@@ -506,6 +507,102 @@ def test_a_worker_waits_behind_who_pauses(db, w, x, su):
     assert not stuck
     assert one(su, "SELECT mode FROM d.inbox WHERE inbox_id = %s",
                x.inbox) == 1
+
+
+def test_a_suspension_meets_a_waiting_batch(db, w, x, su):
+    """Who suspends has an answer only when nothing is stored after it."""
+    import threading
+    w.step_up(w.root)
+    y = w.inboxes[0]
+    a = db.connect("l_gateway", autocommit=False)
+    assert submit(a, x.message())["status"] == 202
+    got, said = [], []
+    b = db.connect("l_gateway")
+
+    def waits(c):
+        return one(su, "SELECT count(*) FROM pg_locks WHERE pid = %s "
+                   "AND NOT granted", c.get_backend_pid()) > 0
+    first = threading.Thread(target=lambda: said.append(call1(
+        w.rv, "suspend_1", s=w.root, tenant=x.tenant, inbox=x.inbox,
+        suspended=True, reason="r")["status"]))
+    rows = [x.message(), y.message()]
+    second = threading.Thread(target=lambda: got.extend(submit_batch(
+        b, rows)))
+    until = time.monotonic() + 20
+    for t, c in ((first, w.rv), (second, b)):
+        t.start()
+        while not waits(c):
+            assert time.monotonic() < until
+    a.rollback()
+    first.join(10)
+    second.join(10)
+    assert said == [200]
+    assert [(r["status"], r["code"]) for r in got] == [
+        (403, "missing_permission"), (202, None)]
+    a.close()
+    b.close()
+
+
+def test_inboxes_of_tenants_interleaved(db, w, su):
+    """Whatever the planner takes first, rows keep their order."""
+    boxes = [w.inbox(w.tenants[n % 2], "mix%d@t%d.example" % (n, n % 2))
+             for n in range(6)]
+    su.cursor().execute("ANALYZE")
+    c = db.connect("l_gateway")
+    for order in (boxes, boxes[::-1],
+                  sorted(boxes, key=lambda q: (q.tenant, q.inbox))):
+        got = submit_batch(c, [q.message() for q in order])
+        assert [r["status"] for r in got] == [202] * 6
+    c.close()
+
+
+def test_handles_are_looked_up_by_key(db, w, x, su):
+    """Not read as a whole: they are as many as sign-ins in ten minutes."""
+    cur = su.cursor()
+    handle = os.urandom(24)
+    cur.execute("SET session_replication_role = replica")
+    cur.execute("""INSERT INTO d.handle SELECT %s, k, sha256(('h' || k)::bytea),
+        'l_gateway', now() + interval '9 min'
+        FROM generate_series(100000, 110000) k""", (x.tenant,))
+    cur.execute("INSERT INTO d.handle VALUES (%s, %s, %s, 'l_gateway', "
+                "now() + interval '9 min')",
+                (x.tenant, x.send_key, sha256(handle)))
+    cur.execute("SET session_replication_role = origin")
+    cur.execute("ANALYZE d.handle")
+    before = one(su, "SELECT pg_stat_force_next_flush()::text")
+    assert before is not None
+
+    def read():
+        cur.execute("SELECT pg_stat_force_next_flush()")
+        return one(su, "SELECT coalesce(sum(idx_tup_read), 0)::int "
+                   "FROM pg_stat_user_indexes WHERE relname = 'handle'")
+    was = read()
+    c = db.connect("l_gateway")
+    got = submit_batch(c, [x.message(key=(x.send_key, handle)),
+                           w.inboxes[0].message()])
+    assert [r["status"] for r in got] == [202, 202]
+    c.close()
+    until = time.monotonic() + 10
+    while one(su, "SELECT count(*) FROM pg_stat_activity WHERE usename = "
+              "'l_gateway' AND state = 'idle' AND query LIKE %s",
+              "%submit_batch%") and time.monotonic() < until:
+        pass
+    assert read() - was < 100
+    cur.execute("DELETE FROM d.handle WHERE key_id >= 100000")
+
+
+def test_the_held_limit_holds_where_a_rule_might_release(w, x, su):
+    call1(w.ctl, "limits_set_1", s=w.root, uid=0, tenant=x.tenant,
+          inbox=x.inbox, plan=None, hour=None, day=None, month=None, held=2,
+          bytes=None)
+    epoch = w.mode(x, 2)
+    su.cursor().execute(
+        "INSERT INTO d.allow_rule (tenant_id, inbox_id, entry, operator_id, "
+        "reason, uses_left, expires_at) VALUES (%s, %s, 'ok@x.example', 1, "
+        "'r', 1, now() + interval '1 hour')", (x.tenant, x.inbox))
+    got = [submit(w.gw, x.message(**tag(), tag_mode=2, tag_mode_epoch=epoch,
+                                  findings_set=1)) for _ in range(4)]
+    assert [r["status"] for r in got] == [202, 202, 429, 429]
 
 
 def test_rows_come_back_in_their_order(w, x):
