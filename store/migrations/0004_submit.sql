@@ -523,7 +523,11 @@ BEGIN
 	        AND q.inbox_id = box[o]
 	    JOIN d.inbox x ON x.tenant_id = submit_batch_1.t[o]
 	        AND x.inbox_id = box[o]
-	    ORDER BY o FOR NO KEY UPDATE OF x FOR UPDATE OF q) y;
+	    ORDER BY q.tenant_id, q.inbox_id, o
+	    FOR NO KEY UPDATE OF x FOR UPDATE OF q) y;
+	IF cardinality(left_o) <> cardinality(fit) THEN
+		RAISE EXCEPTION 'an inbox without counters';
+	END IF;
 	IF lists THEN
 		SELECT array_agg(u.o) INTO blocked
 		    FROM unnest(submit_batch_1.t, box, submit_batch_1.rcpts)
@@ -537,9 +541,9 @@ BEGIN
 	END IF;
 
 	-- 3. What becomes of each row.
-	FOR j IN 1 .. coalesce(cardinality(fit), 0) LOOP
-		i := fit[j];
-		IF ords[i] <> i OR left_o[j] IS DISTINCT FROM i THEN
+	FOR j IN 1 .. coalesce(cardinality(left_o), 0) LOOP
+		i := left_o[j];
+		IF ords[i] <> i THEN
 			RAISE EXCEPTION 'rows out of order';
 		END IF;
 		IF at = 0 OR box_i[at] <> box[i] THEN
