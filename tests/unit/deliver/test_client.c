@@ -15,6 +15,7 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,5 +222,6 @@ main(void)
 		cmocka_unit_test(test_silence),
 	};
 
+	signal(SIGPIPE, SIG_IGN); /* as daemon_init() does */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
