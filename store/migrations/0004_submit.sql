@@ -461,6 +461,13 @@ BEGIN
 	        CASE WHEN r.key_id IS NULL OR r.revoked_at IS NOT NULL
 	            OR r.expires_at <= now_at OR x.deleted_at IS NOT NULL
 	            OR m.disabled_at IS NOT NULL THEN 'unknown_api_key'
+	        -- A session key is as good as the key it came from. (No EXISTS:
+	        -- the planner would read all keys into a hash.)
+	        WHEN r.parent_key IS NOT NULL AND (
+	            SELECT p.revoked_at IS NULL AND (p.expires_at IS NULL
+	            OR p.expires_at > now_at) FROM d.credential p
+	            WHERE p.tenant_id = r.tenant_id AND p.key_id = r.parent_key)
+	            IS NOT TRUE THEN 'unknown_api_key'
 	        WHEN octet_length(submit_batch_1.a[o]) = 24 AND (
 	            SELECT h.expires_at FROM d.handle h
 	            WHERE h.tenant_id = r.tenant_id AND h.key_id = r.key_id
@@ -491,19 +498,6 @@ BEGIN
 	        LEFT JOIN d.tenant m ON m.tenant_id = r.tenant_id OFFSET 0) g;
 	IF ords IS NULL THEN
 		RETURN;
-	END IF;
-	-- A session key is as good as the key it came from.
-	IF 's' = ANY (kind) OR 'o' = ANY (kind) THEN
-		FOR i IN SELECT o FROM generate_series(1, n) o
-		    JOIN d.credential r ON r.tenant_id = submit_batch_1.t[o]
-		        AND r.key_id = submit_batch_1.k[o]
-		    WHERE r.parent_key IS NOT NULL AND NOT EXISTS (SELECT 1
-		        FROM d.credential p WHERE p.tenant_id = r.tenant_id
-		        AND p.key_id = r.parent_key AND p.revoked_at IS NULL
-		        AND (p.expires_at IS NULL OR p.expires_at > now_at)) LOOP
-			never[i] := 'unknown_api_key';
-			fit := array_remove(fit, i);
-		END LOOP;
 	END IF;
 	c := set_config('postern.boxes', coalesce(boxes::text, ''), true);
 
@@ -683,8 +677,9 @@ BEGIN
 		ok := ok || i;
 	END LOOP;
 
-	-- 4. A key that is known already belongs to an earlier submission, which
-	-- a careful call has seen: it takes over what has expired.
+	-- 4. The idempotency keys. A careful call has looked: what is there is too
+	-- old to count and is overwritten. A quick one learns here that a key is
+	-- there; the row then goes alone.
 	IF careful THEN
 		INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
 		    request_sha256, message_id)
