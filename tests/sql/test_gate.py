@@ -401,6 +401,9 @@ def test_session_keys_wait_in_any_mode(w, x, su):
     call1(w.gw, "key_revoke_1", t=x.tenant, k=x.send_key, a=x.send_a,
           which=x.send_key)
     assert submit(w.gw, x.message(key=(k, a)))["status"] == 401
+    got = submit_batch(w.gw, [w.inboxes[0].message(),
+                              x.message(key=(k, a))])
+    assert [r["status"] for r in got] == [202, 401]
 
 
 def test_reject_all_of_one_inbox(w, x):
