@@ -17,7 +17,7 @@
 #include "net/stream.h"
 
 #define LINE_MAX_BYTES 2048
-#define COMMAND_MAX 1200
+#define COMMAND_MAX 2048
 #define BODY_HIGH 262144
 #define CONNECT_MS 30000
 #define LINGER_MS 2000

@@ -16,6 +16,7 @@
 
 #include "base/str.h"
 #include "deliver/reply.h"
+#include "mail/envelope.h"
 
 struct client;
 struct loop;
@@ -41,6 +42,10 @@ struct client_conf {
 	size_t rcpt_count;
 	long long size;
 	bool is_8bit, needs_utf8;
+	bool require_tls; /* RFC 8689; the policy must be one that verifies */
+	enum envelope_ret ret;
+	const unsigned char *notify; /* per rcpt, ENVELOPE_...; borrowed */
+	const char *envid; /* ours, xtext; borrowed */
 	unsigned timeout_ms; /* for every step; 0: as RFC 5321 4.5.3.2 says */
 };
 

@@ -16,6 +16,8 @@
 #include "base/xalloc.h"
 #include "deliver/client_internal.h"
 
+#define ORCPT_MAX 500 /* RFC 3461 4.2, with " ORCPT=" */
+
 static bool
 is_2xx(const struct client *c)
 {
@@ -162,31 +164,69 @@ can_carry(struct client *c)
 	if (c->conf.needs_utf8 && !c->ehlo.smtputf8)
 		return refuse(
 		    c, "5.6.7", "the next hop takes no UTF-8 address");
+	if (c->conf.require_tls && !c->ehlo.requiretls)
+		return refuse(c, "5.7.30",
+		    "the next hop does not promise TLS on the way on "
+		    "(REQUIRETLS)");
 	return true;
 }
 
 void
 client_mail(struct client *c)
 {
-	char size[40] = "";
+	struct buf b = { 0 };
 
 	if (c->state != CS_READY || !can_carry(c))
 		return;
 	if (c->ehlo.size != 0)
-		(void)snprintf(size, sizeof(size), " SIZE=%lld", c->conf.size);
+		buf_printf(&b, " SIZE=%lld", c->conf.size);
+	if (c->conf.is_8bit)
+		buf_puts(&b, " BODY=8BITMIME");
+	if (c->conf.needs_utf8)
+		buf_puts(&b, " SMTPUTF8");
+	if (c->conf.require_tls)
+		buf_puts(&b, " REQUIRETLS");
+	if (c->ehlo.dsn && c->conf.ret != ENVELOPE_RET_NONE)
+		buf_printf(&b, " RET=%s",
+		    c->conf.ret == ENVELOPE_RET_FULL ? "FULL" : "HDRS");
+	if (c->ehlo.dsn && c->conf.envid != NULL)
+		buf_printf(&b, " ENVID=%s", c->conf.envid);
 	client_enter(c, CS_MAIL);
-	client_say(c, "MAIL FROM:<%.*s>%s%s%s", (int)c->conf.mail_from.n,
-	    c->conf.mail_from.p, size, c->conf.is_8bit ? " BODY=8BITMIME" : "",
-	    c->conf.needs_utf8 ? " SMTPUTF8" : "");
+	client_say(c, "MAIL FROM:<%.*s>%.*s", (int)c->conf.mail_from.n,
+	    c->conf.mail_from.p, (int)b.n, b.n > 0 ? (char *)b.p : "");
+	buf_free(&b);
+}
+
+/* RFC 3461 4: what was asked for this recipient, and which one it was. */
+static void
+rcpt_params(struct client *c, struct str r, struct buf *out)
+{
+	unsigned notify = c->conf.notify != NULL ? c->conf.notify[c->at] : 0;
+	size_t at;
+
+	if (!c->ehlo.dsn || notify == 0)
+		return;
+	buf_puts(out, " NOTIFY=");
+	envelope_notify_put(out, notify);
+	at = out->n;
+	buf_puts(out, " ORCPT=rfc822;");
+	envelope_xtext_put(out, r);
+	/* UTF-8 has a form of its own (RFC 6533), which few can read */
+	if (str_has_8bit(r) || out->n - at > ORCPT_MAX)
+		out->n = at;
 }
 
 static void
 ask_rcpt(struct client *c)
 {
 	struct str r = c->conf.rcpt[c->at];
+	struct buf b = { 0 };
 
+	rcpt_params(c, r, &b);
 	client_enter(c, CS_RCPT);
-	client_say(c, "RCPT TO:<%.*s>", (int)r.n, r.p);
+	client_say(c, "RCPT TO:<%.*s>%.*s", (int)r.n, r.p, (int)b.n,
+	    b.n > 0 ? (char *)b.p : "");
+	buf_free(&b);
 }
 
 static void

@@ -75,6 +75,17 @@ keep_due(struct job *job, struct str due)
 	return due.n == 0 && job->due_count > 0;
 }
 
+static void
+keep_notify(struct job *job, struct str params)
+{
+	size_t i;
+
+	for (i = 0; i < job->due_count; i++)
+		job->due_notify[i] =
+		    (unsigned char)envelope_notify_of(params, job->due_rcpt[i]);
+	uuid_to_id(job->envid, "msg_", &job->lease.message);
+}
+
 /*
  * A lease is for one domain; it decides where the message goes, so it must be
  * that of every recipient it is for.
@@ -181,15 +192,18 @@ check(struct job *job, const struct relay_message *m)
 		return "release tag";
 	if (!keep_envelope(job, m) || !keep_due(job, m->due_ix))
 		return "recipients";
+	if (!envelope_params_read(&job->params, m->params))
+		return "parameters";
 	for (i = 0; i < job->rcpt_count; i++) {
 		if (!is_safe_address(job->rcpt[i]))
 			return "recipient address";
-		job->needs_utf8 |= has_high(job->rcpt[i]);
+		job->params.smtputf8 |= has_high(job->rcpt[i]);
 	}
 	if (!is_safe_address(job->mail_from))
 		return "sender address";
 	if (!is_right_digest(job, m))
 		return "digest";
+	keep_notify(job, m->params);
 	for (i = 0; i < job->due_count; i++) {
 		if (!is_leased_domain(job, job->due_rcpt[i]))
 			return "domain";

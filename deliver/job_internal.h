@@ -65,7 +65,10 @@ struct job {
 	struct seal_id id;
 	struct secret key; /* the message key */
 	unsigned char want_tag[32];
-	bool is_8bit, needs_utf8;
+	bool is_8bit;
+	struct envelope_params params;
+	unsigned char due_notify[JOB_RCPT_MAX]; /* ENVELOPE_... */
+	char envid[UUID_ID_MAX]; /* ours */
 
 	/* Reading the body. */
 	struct seal_open *open;

@@ -294,6 +294,8 @@ static const struct client_events events = {
 static enum client_tls
 tls_policy(const struct job *job)
 {
+	if (job->ctx->smarthost[0] == '\0' && job->params.require_tls)
+		return CLIENT_TLS_MUST;
 	if (job->ctx->smarthost[0] == '\0')
 		return job->no_tls ? CLIENT_TLS_NONE : CLIENT_TLS_MAY;
 	return job->ctx->smarthost_port == 465 ? CLIENT_TLS_WRAP
@@ -314,7 +316,11 @@ next_address(struct job *job)
 		.rcpt_count = job->due_count,
 		.size = job->size,
 		.is_8bit = job->is_8bit,
-		.needs_utf8 = job->needs_utf8,
+		.needs_utf8 = job->params.smtputf8,
+		.require_tls = job->params.require_tls,
+		.ret = job->params.ret,
+		.notify = job->due_notify,
+		.envid = job->envid,
 	};
 
 	if (job->stopping || job->stale) {

@@ -93,6 +93,10 @@ note_keyword(struct reply *r, struct str text)
 		r->eightbitmime = true;
 	else if (str_ieq(word, str_lit("SMTPUTF8")))
 		r->smtputf8 = true;
+	else if (str_ieq(word, str_lit("DSN")))
+		r->dsn = true;
+	else if (str_ieq(word, str_lit("REQUIRETLS")))
+		r->requiretls = true;
 	else if (str_ieq(word, str_lit("AUTH")))
 		note_auth(r, text);
 	else if (str_ieq(word, str_lit("SIZE")) &&

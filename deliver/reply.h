@@ -25,6 +25,7 @@ struct reply {
 	char text[REPLY_TEXT_MAX]; /* lines joined by " / " */
 	/* EHLO keywords that matter, of a 250 reply. */
 	bool starttls, eightbitmime, smtputf8, auth_plain, auth_login;
+	bool dsn, requiretls;
 	long long size; /* of SIZE, 0 = none given */
 };
 

@@ -317,6 +317,24 @@ address_result_text(enum address_result r)
 	return "";
 }
 
+void
+address_carried(char out[ADDRESS_MAX], const struct address *a)
+{
+	size_t local;
+
+	memcpy(out, a->wire, ADDRESS_MAX);
+	if (!a->utf8_domain)
+		return;
+	local = (size_t)(strrchr(a->wire, '@') + 1 - a->wire);
+	/* IDNA cannot make it longer than the canonical form, which fits, but
+	 * for quotes that were needless */
+	if (local + strlen(a->canonical + a->domain) >= ADDRESS_MAX)
+		memcpy(out, a->canonical, ADDRESS_MAX);
+	else
+		memcpy(out + local, a->canonical + a->domain,
+		    strlen(a->canonical + a->domain) + 1);
+}
+
 bool
 address_eq(const struct address *a, const struct address *b)
 {

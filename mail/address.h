@@ -49,6 +49,11 @@ enum address_result address_parse_path(
 /* One sentence for a person. */
 const char *address_result_text(enum address_result r);
 
+/*
+ * As it goes out between <>: the spelling of the wire, with a domain of
+ * U-labels as A-labels, so that only a local part can need SMTPUTF8.
+ */
+void address_carried(char out[ADDRESS_MAX], const struct address *a);
 bool address_eq(const struct address *a, const struct address *b);
 /* The canonical domain; borrowed from `a`. */
 struct str address_domain(const struct address *a);

@@ -140,15 +140,10 @@ address_split(struct str given, struct str *name, struct address *a,
 static void
 spec_put(struct buf *out, const struct address *a)
 {
-	size_t local;
+	char text[ADDRESS_MAX];
 
-	if (!a->utf8_domain || a->utf8_local) {
-		buf_puts(out, a->wire);
-		return;
-	}
-	local = (size_t)(strrchr(a->wire, '@') - a->wire);
-	buf_add(out, a->wire, local + 1);
-	buf_puts(out, a->canonical + a->domain);
+	address_carried(text, a);
+	buf_puts(out, text);
 }
 
 bool

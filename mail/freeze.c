@@ -256,6 +256,7 @@ freeze_finish(struct freeze *f)
 	code = structure_finish(f->structure);
 	if (code != E_NONE)
 		(void)fail(f, code, structure_why(f->structure));
+	f->info.needs_smtputf8 = structure_utf8_headers(f->structure);
 	f->info.parts = structure_parts(f->structure);
 	f->info.attachments = structure_attachments(f->structure);
 	f->info.findings.bits |= f->scan.marks.bits;

@@ -53,7 +53,7 @@ struct freeze_info {
 	struct buf context; /* Postern-* fields, lines "name: value\n" */
 	uint64_t size; /* of the frozen bytes */
 	unsigned parts, attachments;
-	bool needs_smtputf8; /* header has UTF-8 */
+	bool needs_smtputf8; /* UTF-8 in a header, that of a part included */
 	bool needs_8bit; /* body has bytes above 127 */
 	struct finding_marks findings; /* of the quick search, without those
 		that the envelope gives */

@@ -141,11 +141,12 @@ static bool
 rcpt_add(void *arg, const struct mailbox *m)
 {
 	struct rcpt_arg *a = arg;
+	char text[ADDRESS_MAX];
 
+	address_carried(text, &m->address);
 	search_name(a->f->info, m);
 	if (a->kind != 'r')
-		buf_printf(
-		    &a->f->info->rcpt, "%c %s\n", a->kind, m->address.wire);
+		buf_printf(&a->f->info->rcpt, "%c %s\n", a->kind, text);
 	else
 		finding_search_reply(&m->address, a->f->conf->inbox,
 		    finding_note, &a->f->info->findings);
@@ -366,7 +367,6 @@ check_charset(struct freeze_header *f, const struct header *h)
 	if (!h->is_utf8)
 		return refuse(f, E_MESSAGE_MALFORMED,
 		    "The header has bytes that are not UTF-8.");
-	f->info->needs_smtputf8 = true;
 	return true;
 }
 

@@ -55,7 +55,7 @@ struct structure {
 	uint64_t at; /* offset of the current line */
 	uint64_t line_size; /* bytes of it so far */
 	unsigned ix, parts, attachments;
-	bool ascii_headers, finished;
+	bool ascii_headers, utf8_headers, finished;
 	const struct structure_watch *watch;
 	size_t watched; /* depth of the part looked into, 0 = none */
 	bool watch_crlf; /* a CRLF of it is withheld */
@@ -320,6 +320,7 @@ header_end(struct structure *s, uint64_t next)
 	if (!entity_read(&l->entity, buf_str(&s->head),
 		in_digest(s) ? "message/rfc822" : "text/plain", &why))
 		return fail(s, E_MESSAGE_MALFORMED, why);
+	s->utf8_headers |= l->entity.has_8bit;
 	if (s->ascii_headers && s->depth > 1 && l->entity.has_8bit)
 		return fail(s, E_SMTPUTF8_NEEDED,
 		    "The header of a part has bytes above 127.");
@@ -518,6 +519,12 @@ unsigned
 structure_parts(const struct structure *s)
 {
 	return s->parts;
+}
+
+bool
+structure_utf8_headers(const struct structure *s)
+{
+	return s->utf8_headers;
 }
 
 unsigned

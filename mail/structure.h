@@ -104,6 +104,8 @@ const char *structure_why(const struct structure *s);
 
 /* After finish. */
 unsigned structure_parts(const struct structure *s);
+/* The header of the mail or of a part has bytes above 127. */
+bool structure_utf8_headers(const struct structure *s);
 /* Leaves that are not the text or HTML of the mail. */
 unsigned structure_attachments(const struct structure *s);
 

@@ -70,7 +70,7 @@ tx_free(struct smtpd_tx *tx)
 	for (i = 0; i < tx->rcpt_count; i++)
 		free(tx->rcpt[i].address);
 	free(tx->rcpt);
-	free(tx->asked);
+	free(tx->asked.address);
 	free(tx);
 }
 
@@ -107,12 +107,16 @@ begin_submit(struct smtpd_session *s)
 
 	for (i = 0; i < tx->rcpt_count; i++) {
 		rcpt[i].address = str_of(tx->rcpt[i].address);
+		rcpt[i].notify = tx->rcpt[i].notify;
 		rcpt[i].kind = 'b'; /* till the header says better */
 	}
 	env.rcpt = rcpt;
 	env.rcpt_count = tx->rcpt_count;
 	env.size = (int64_t)tx->size;
-	env.tls = "ESMTPSA";
+	env.ret = tx->ret;
+	env.require_tls = tx->require_tls;
+	env.smtputf8 = tx->smtputf8;
+	env.tls = tx->smtputf8 ? "UTF8SMTPSA" : "ESMTPSA"; /* RFC 6531 4.3 */
 	tx->submit = submit_begin(s->cred, &env, on_outcome, on_room, s);
 	free(rcpt);
 }

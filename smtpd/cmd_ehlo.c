@@ -26,5 +26,13 @@ cmd_ehlo(struct smtpd_session *s, const struct smtp_command *cmd)
 	reply_line(s, "250-SIZE %" PRIu64, set->size_max);
 	reply_line(s, "250-8BITMIME");
 	reply_line(s, "250-ENHANCEDSTATUSCODES");
-	reply_line(s, s->secure ? "250 AUTH PLAIN LOGIN" : "250 STARTTLS");
+	if (!s->secure) {
+		reply_line(s, "250 STARTTLS");
+		return;
+	}
+	reply_line(s, "250-SMTPUTF8");
+	reply_line(s, "250-DSN");
+	reply_line(s, "250-REQUIRETLS");
+	reply_line(s, "250-LIMITS RCPTMAX=%u", set->rcpt_max);
+	reply_line(s, "250 AUTH PLAIN LOGIN");
 }

@@ -24,6 +24,9 @@ cmd_mail(struct smtpd_session *s, const struct smtp_command *cmd)
 		return;
 	s->tx = xcalloc(1, sizeof *s->tx);
 	s->tx->size = cmd->size;
+	s->tx->ret = cmd->ret;
+	s->tx->smtputf8 = cmd->smtputf8;
+	s->tx->require_tls = cmd->require_tls;
 	s->tx->deadline_ms = clock_mono_ms() + s->smtpd->set.transaction_ms;
 	auth_recheck(s, accept_sender);
 }

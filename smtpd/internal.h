@@ -45,20 +45,23 @@ enum smtpd_auth_step {
 };
 
 struct smtpd_rcpt {
-	char *address; /* as on the wire between <> */
+	char *address; /* as it goes out between <> */
+	unsigned char notify; /* ENVELOPE_..., 0 = nothing said */
 };
 
 /* A transaction: from an accepted MAIL to its end, whatever that is. */
 struct smtpd_tx {
 	uint64_t deadline_ms; /* for all of it, whoever dawdles */
 	uint64_t size; /* announced, 0 = not */
+	enum envelope_ret ret;
+	bool smtputf8, require_tls;
 	struct smtpd_rcpt *rcpt;
 	size_t rcpt_count;
 	unsigned refused; /* recipients not accepted */
 	struct smtp_data data;
 	struct submit *submit; /* the message on its way */
 	bool swallow; /* it is refused: read on to its end */
-	char *asked; /* the recipient being checked */
+	struct smtpd_rcpt asked; /* the recipient being checked */
 	uint64_t began_ms, ended_ms; /* of DATA */
 };
 

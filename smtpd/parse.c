@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "smtpd/param.h"
+
 static const struct {
 	const char *name;
 	enum smtp_verb verb;
@@ -53,24 +55,17 @@ static void parse_auth(struct smtp_command *cmd);
 static void parse_path(struct smtp_command *cmd, const char *keyword,
     enum smtp_fault bad, enum smtp_fault route);
 static size_t path_end(struct str in);
-static void parse_params(struct smtp_command *cmd, struct str rest);
-static enum smtp_fault mail_param(
-    struct smtp_command *cmd, struct str name, struct str value, bool has);
-static enum smtp_fault size_param(struct smtp_command *cmd, struct str value);
-static struct str trim(struct str in);
-static struct str word_take(struct str *in);
-static bool is_word(struct str in, const char *word);
 
 void
 smtp_command_parse(struct smtp_command *cmd, const char *line, size_t n)
 {
 	struct str rest = { line, n };
-	struct str word = word_take(&rest);
+	struct str word = smtp_word_take(&rest);
 
 	memset(cmd, 0, sizeof *cmd);
 	cmd->line = (struct str){ line, n };
 	cmd->verb = verb_find(word);
-	cmd->arg = trim(rest);
+	cmd->arg = smtp_trim(rest);
 	if (n > 0 && !((line[0] | 0x20) >= 'a' && (line[0] | 0x20) <= 'z'))
 		cmd->verb = SMTP_FOREIGN;
 	if (!bytes_are_fine(line, n)) {
@@ -161,38 +156,13 @@ smtp_plain_parse(const unsigned char *p, size_t n, struct str *authzid,
 	       memchr(password->p, '\0', password->n) == NULL;
 }
 
-bool
-smtp_xtext_is_valid(struct str in)
-{
-	static const char hex[] = "0123456789ABCDEF";
-	size_t i;
-	int code;
-
-	for (i = 0; i < in.n; i++) {
-		if (in.p[i] < '!' || in.p[i] > '~' || in.p[i] == '=')
-			return false;
-		if (in.p[i] != '+')
-			continue;
-		if (in.n - i < 3 || strchr(hex, in.p[i + 1]) == NULL ||
-		    strchr(hex, in.p[i + 2]) == NULL || in.p[i + 1] == '\0' ||
-		    in.p[i + 2] == '\0')
-			return false;
-		code = (int)(strchr(hex, in.p[i + 1]) - hex) << 4 |
-		       (int)(strchr(hex, in.p[i + 2]) - hex);
-		if (code == 0 || code == '\r' || code == '\n')
-			return false;
-		i += 2;
-	}
-	return true;
-}
-
 static enum smtp_verb
 verb_find(struct str word)
 {
 	size_t i;
 
 	for (i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		if (is_word(word, verbs[i].name))
+		if (smtp_is_word(word, verbs[i].name))
 			return verbs[i].verb;
 	return SMTP_UNKNOWN;
 }
@@ -227,8 +197,8 @@ parse_auth(struct smtp_command *cmd)
 {
 	struct str rest = cmd->arg;
 
-	cmd->mechanism = word_take(&rest);
-	cmd->initial = trim(rest);
+	cmd->mechanism = smtp_word_take(&rest);
+	cmd->initial = smtp_trim(rest);
 	cmd->has_initial = cmd->initial.n > 0;
 	if (cmd->mechanism.n == 0 || cmd->mechanism.n > 20 ||
 	    (cmd->has_initial &&
@@ -244,7 +214,7 @@ parse_path(struct smtp_command *cmd, const char *keyword, enum smtp_fault bad,
 	size_t end;
 
 	cmd->fault = SMTP_BAD_ARGUMENT;
-	if (rest.n < key.n || !is_word(key, keyword))
+	if (rest.n < key.n || !smtp_is_word(key, keyword))
 		return;
 	rest.p += key.n;
 	rest.n -= key.n;
@@ -266,7 +236,7 @@ parse_path(struct smtp_command *cmd, const char *keyword, enum smtp_fault bad,
 	if (rest.n > 0 && rest.p[0] != ' ')
 		return;
 	cmd->fault = SMTP_FINE;
-	parse_params(cmd, trim(rest));
+	smtp_params_parse(cmd, smtp_trim(rest));
 }
 
 /* Index of the '>' that closes `in`, which starts with '<'; 0 if none. */
@@ -289,118 +259,4 @@ path_end(struct str in)
 			return 0;
 	}
 	return 0;
-}
-
-static void
-parse_params(struct smtp_command *cmd, struct str rest)
-{
-	struct str word, value;
-	const char *equals;
-	enum smtp_fault fault;
-
-	while (rest.n > 0) {
-		word = word_take(&rest);
-		rest = trim(rest);
-		equals = memchr(word.p, '=', word.n);
-		value = (struct str){ word.p + word.n, 0 };
-		if (equals != NULL) {
-			value.p = equals + 1;
-			value.n = word.n - (size_t)(equals + 1 - word.p);
-			word.n = (size_t)(equals - word.p);
-		}
-		fault = cmd->verb == SMTP_MAIL
-			    ? mail_param(cmd, word, value, equals != NULL)
-			    : SMTP_UNKNOWN_PARAM;
-		if (fault == SMTP_FINE)
-			continue;
-		cmd->fault = fault;
-		return;
-	}
-}
-
-static enum smtp_fault
-mail_param(
-    struct smtp_command *cmd, struct str name, struct str value, bool has)
-{
-	if (is_word(name, "SIZE"))
-		return size_param(cmd, value);
-	if (is_word(name, "BODY")) {
-		if (cmd->body != SMTP_BODY_NONE)
-			return SMTP_BAD_PARAM;
-		if (is_word(value, "7BIT"))
-			cmd->body = SMTP_BODY_7BIT;
-		else if (is_word(value, "8BITMIME"))
-			cmd->body = SMTP_BODY_8BITMIME;
-		else
-			return SMTP_BAD_PARAM;
-		return SMTP_FINE;
-	}
-	/* RFC 4954 5: checked for form and ignored, as from a stranger. */
-	if (is_word(name, "AUTH"))
-		return has && value.n > 0 && smtp_xtext_is_valid(value)
-			   ? SMTP_FINE
-			   : SMTP_BAD_PARAM;
-	return SMTP_UNKNOWN_PARAM;
-}
-
-/* RFC 1870 5: at most 20 digits. */
-static enum smtp_fault
-size_param(struct smtp_command *cmd, struct str value)
-{
-	size_t i;
-
-	if (cmd->has_size || value.n == 0 || value.n > 20)
-		return SMTP_BAD_PARAM;
-	for (i = 0; i < value.n; i++) {
-		if (value.p[i] < '0' || value.p[i] > '9')
-			return SMTP_BAD_PARAM;
-		if (cmd->size > (UINT64_MAX - 9) / 10)
-			cmd->size = UINT64_MAX;
-		else
-			cmd->size =
-			    cmd->size * 10 + (uint64_t)(value.p[i] - '0');
-	}
-	cmd->has_size = true;
-	return SMTP_FINE;
-}
-
-static struct str
-trim(struct str in)
-{
-	while (in.n > 0 && in.p[0] == ' ') {
-		in.p++;
-		in.n--;
-	}
-	while (in.n > 0 && in.p[in.n - 1] == ' ')
-		in.n--;
-	return in;
-}
-
-static struct str
-word_take(struct str *in)
-{
-	const char *space = memchr(in->p, ' ', in->n);
-	struct str word = { in->p, in->n };
-
-	if (space != NULL)
-		word.n = (size_t)(space - in->p);
-	in->p += word.n;
-	in->n -= word.n;
-	return word;
-}
-
-static bool
-is_word(struct str in, const char *word)
-{
-	size_t i;
-	char c;
-
-	for (i = 0; i < in.n; i++) {
-		c = in.p[i];
-		if (c >= 'a' && c <= 'z')
-			c = (char)(c - 'a' + 'A');
-		if (word[i] == '\0' || c != word[i])
-			return false;
-	}
-	return word[i] == '\0';
 }

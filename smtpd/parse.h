@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "mail/envelope.h"
 
 enum {
 	SMTP_LINE_MAX = 2048, /* a command; RFC 5321 4.5.3.1.4 and additions */
@@ -68,6 +69,9 @@ struct smtp_command {
 	bool has_size;
 	uint64_t size; /* MAIL SIZE= */
 	enum smtp_body body; /* MAIL BODY= */
+	enum envelope_ret ret; /* MAIL RET= */
+	bool smtputf8, require_tls; /* MAIL */
+	unsigned char notify; /* RCPT NOTIFY=, as ENVELOPE_...; 0: none */
 };
 
 /* `line` is without its CRLF. Always fills `cmd` wholly. */

@@ -133,7 +133,7 @@ open_hash(struct submit *s)
 		return;
 	s->hash = submit_hash_new(&s->cred, "SMTP", s->cred.address, "");
 	hash_text(s->hash, buf_str(&s->rcpts));
-	hash_text(s->hash, s->env.params);
+	hash_text(s->hash, buf_str(&s->params));
 }
 
 struct submit *
@@ -178,6 +178,8 @@ free_submit(struct submit *s)
 	buf_free(&s->text);
 	buf_free(&s->rcpts);
 	buf_free(&s->context);
+	buf_free(&s->params);
+	free(s->notify);
 	buf_free(&s->only_chunk);
 	free(s->rcpt);
 	free(s->kinds);

@@ -23,6 +23,7 @@
 #include "base/errors.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "mail/envelope.h"
 
 struct store_cred;
 struct submit;
@@ -36,6 +37,7 @@ enum submit_door {
 struct submit_rcpt {
 	struct str address; /* as on the wire between <>, syntax checked */
 	char kind; /* 't' to, 'c' cc, 'b' bcc or envelope only */
+	unsigned char notify; /* ENVELOPE_... of mail/envelope.h, 0 = none */
 };
 
 /* Zero is "none" everywhere. All of it is copied. */
@@ -44,7 +46,8 @@ struct submit_envelope {
 	const struct submit_rcpt *rcpt;
 	size_t rcpt_count; /* duplicates are folded */
 	bool smtputf8; /* the client asked for SMTPUTF8 */
-	struct str params; /* lines NAME=value\n, sorted (decision D4) */
+	enum envelope_ret ret;
+	bool require_tls; /* no hop without TLS that is checked (RFC 8689) */
 	int64_t size; /* as announced; 0 = unknown */
 	int64_t send_at, not_after; /* us since 1970 */
 	struct str idem_key; /* REST: the Idempotency-Key header */

@@ -28,6 +28,8 @@ struct submit {
 	struct buf rcpts; /* folded, sorted, joined by \n */
 	struct str *rcpt; /* views into rcpts */
 	char *kinds;
+	unsigned char *notify; /* NULL: no recipient has any */
+	struct buf params; /* mail/envelope.h */
 	size_t rcpt_count;
 
 	struct uuid message;

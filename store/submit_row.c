@@ -44,6 +44,28 @@ wants_oversight(const struct submit *s)
 	return s->cred.mode == MODE_MONITORED && s->cred.oversight[0] != '\0';
 }
 
+/*
+ * What was said of each recipient; of one that was given twice, what came
+ * with the spelling that is kept.
+ */
+static void
+take_notify(struct submit *s, const struct submit_envelope *env,
+    const struct address_rcpt *r)
+{
+	size_t i, k;
+
+	for (i = 0; i < env->rcpt_count; i++) {
+		if (env->rcpt[i].notify == 0)
+			continue;
+		if (s->notify == NULL)
+			s->notify = xcalloc(s->rcpt_count + 1, 1);
+		for (k = 0; k < s->rcpt_count; k++) {
+			if (r[k].wire.p == env->rcpt[i].address.p)
+				s->notify[k] = env->rcpt[i].notify;
+		}
+	}
+}
+
 static void
 fold_rcpts(struct submit *s, const struct submit_envelope *env)
 {
@@ -71,7 +93,25 @@ fold_rcpts(struct submit *s, const struct submit_envelope *env)
 		    (struct str){ (const char *)s->rcpts.p + at, r[i].wire.n };
 		at += r[i].wire.n + 1;
 	}
+	take_notify(s, env, r);
 	free(r);
+}
+
+static void
+write_params(struct submit *s, bool smtputf8)
+{
+	struct envelope_params p = { s->env.ret, s->env.require_tls, smtputf8 };
+
+	buf_clear(&s->params);
+	envelope_params_write(
+	    &s->params, &p, s->rcpt, s->notify, s->rcpt_count);
+}
+
+/* SMTPUTF8 is asked of others only where something needs it. */
+static bool
+needs_smtputf8(const struct submit *s, const struct freeze_info *info)
+{
+	return info->needs_smtputf8 || str_has_8bit(buf_str(&s->rcpts));
 }
 
 bool
@@ -79,10 +119,8 @@ submit_take_envelope(struct submit *s, const struct submit_envelope *env)
 {
 	s->env = *env;
 	s->env.rcpt = NULL;
-	s->env.params = keep(s, env->params);
 	s->env.idem_key = keep(s, env->idem_key);
 	s->env.labels = keep(s, env->labels);
-	settle(s, &s->env.params);
 	settle(s, &s->env.idem_key);
 	settle(s, &s->env.labels);
 	if (env->context.n > 0)
@@ -94,6 +132,13 @@ submit_take_envelope(struct submit *s, const struct submit_envelope *env)
 	if (env->rcpt_count == 0) {
 		s->code = E_VALIDATION_ERROR;
 		snprintf(s->why, sizeof(s->why), "there is no recipient");
+		return false;
+	}
+	write_params(s, false);
+	if (s->params.n + 16 > ENVELOPE_TEXT_MAX) {
+		s->code = E_TOO_MANY_RECIPIENTS;
+		snprintf(s->why, sizeof(s->why),
+		    "there are too many recipients with NOTIFY");
 		return false;
 	}
 	if (s->cred.rcpt_max > 0 && s->rcpt_count > (size_t)s->cred.rcpt_max) {
@@ -179,7 +224,7 @@ compute_digest(struct submit *s, const struct freeze_info *info)
 		.mail_from = str_of(s->cred.address),
 		.rcpt = s->rcpt,
 		.rcpt_count = (uint32_t)s->rcpt_count,
-		.params = s->env.params,
+		.params = buf_str(&s->params),
 		.size = info->size,
 		.send_at = (uint64_t)s->env.send_at,
 		.not_after = (uint64_t)s->env.not_after,
@@ -276,6 +321,7 @@ submit_fill(struct submit *s)
 
 	if (s->env.door == SUBMIT_SMTP)
 		name_kinds(s, info);
+	write_params(s, needs_smtputf8(s, info));
 	gather_findings(s, info);
 	name_context(s, info);
 	compute_digest(s, info);
@@ -343,7 +389,7 @@ submit_row(struct commit_row *row, const struct submit *s)
 		.message = s->message,
 		.rcpts = buf_str(&s->rcpts),
 		.kinds = { s->kinds, s->rcpt_count },
-		.params = s->env.params.n > 0 ? s->env.params : str_lit(""),
+		.params = s->params.n > 0 ? buf_str(&s->params) : str_lit(""),
 		.body_tag = bytes(s->body_tag, sizeof(s->body_tag)),
 		.send_at = s->env.send_at,
 		.not_after = s->env.not_after,

@@ -53,7 +53,8 @@ def test_greeting_and_offers(d):
 
 def test_offers_under_tls(d):
     want = ("250-gate.postern.test\n250-PIPELINING\n250-SIZE 204800\n"
-            "250-8BITMIME\n250-ENHANCEDSTATUSCODES\n250 AUTH PLAIN LOGIN")
+            "250-8BITMIME\n250-ENHANCEDSTATUSCODES\n250-SMTPUTF8\n250-DSN\n"
+            "250-REQUIRETLS\n250-LIMITS RCPTMAX=5\n250 AUTH PLAIN LOGIN")
     r = rawsmtp.secured(d)
     assert r.say("EHLO x") == want
     r = Raw(d.smtps_port, tls=d.ca_file)
@@ -281,8 +282,13 @@ def test_five_failures_end_the_session(d):
     ("MAIL FROM:<{box}> SIZE=99999999999999999999", "552 5.3.4"),
     ("MAIL FROM:<{box}> SIZE=1e9", "501 5.5.4"),
     ("MAIL FROM:<{box}> BODY=BINARYMIME", "501 5.5.4"),
-    ("MAIL FROM:<{box}> RET=HDRS", "555 5.5.4"),
-    ("MAIL FROM:<{box}> SMTPUTF8", "555 5.5.4"),
+    ("MAIL FROM:<{box}> RET=HDRS ENVID=x+2By", "250 2.1.0"),
+    ("MAIL FROM:<{box}> RET=HDRS RET=HDRS", "501 5.5.4"),
+    ("MAIL FROM:<{box}> ENVID=x+0D+0Ay", "501 5.5.4"),
+    ("MAIL FROM:<{box}> SMTPUTF8 REQUIRETLS", "250 2.1.0"),
+    ("MAIL FROM:<{box}> SMTPUTF8=1", "501 5.5.4"),
+    ("MAIL FROM:<{box}> NOTIFY=NEVER", "555 5.5.4"),
+    ("MAIL FROM:<{box}> BY=120;R", "555 5.5.4"),
     ("RCPT TO:<a@b.example>", "503 5.5.1"),
     ("DATA", "503 5.5.1"),
 ])
@@ -308,8 +314,12 @@ def test_mail(d, line, start):
     ("<a@printer.local>", "550 5.1.2"),
     ("<a@db.internal>", "550 5.1.2"),
     ("<j\u00f6rg@example.com>", "550 5.6.7"),
-    ("<a@example.com> NOTIFY=NEVER", "555 5.5.4"),
-    ("<a@example.com> ORCPT=rfc822;root", "555 5.5.4"),
+    ("<a@example.com> NOTIFY=NEVER", "250 2.1.5"),
+    ("<a@example.com> NOTIFY=NEVER,DELAY", "501 5.5.4"),
+    ("<a@example.com> NOTIFY=DELAY NOTIFY=DELAY", "501 5.5.4"),
+    ("<a@example.com> ORCPT=rfc822;root", "250 2.1.5"),
+    ("<a@example.com> ORCPT=rfc822;a+0Ab", "501 5.5.4"),
+    ("<a@example.com> RET=FULL", "555 5.5.4"),
 ])
 def test_rcpt(d, rcpt, start):
     r = rawsmtp.signed_in(d, d.box)

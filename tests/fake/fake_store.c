@@ -47,6 +47,7 @@ fake_store_new(struct loop *loop)
 
 	buf_free(&fake_store.message);
 	buf_free(&fake_store.rcpts);
+	buf_free(&fake_store.notify);
 	fake_store = (struct fake_store){ .mode = 2, .state = 1 };
 	held_back = NULL;
 	store->loop = loop;
@@ -58,6 +59,7 @@ fake_store_free(struct store *store)
 {
 	buf_free(&fake_store.message);
 	buf_free(&fake_store.rcpts);
+	buf_free(&fake_store.notify);
 	free(store);
 }
 
@@ -170,9 +172,14 @@ submit_begin(const struct store_cred *cred, const struct submit_envelope *env,
 	    (struct submit){ cred->store, done, room, arg, uuid_v7_new(), 0 };
 	buf_clear(&fake_store.message);
 	buf_clear(&fake_store.rcpts);
+	buf_clear(&fake_store.notify);
+	fake_store.smtputf8 = env->smtputf8;
+	fake_store.require_tls = env->require_tls;
+	fake_store.ret = env->ret;
 	for (i = 0; i < env->rcpt_count; i++) {
 		buf_add_str(&fake_store.rcpts, env->rcpt[i].address);
 		buf_putc(&fake_store.rcpts, '\n');
+		buf_u8(&fake_store.notify, env->rcpt[i].notify);
 	}
 	return sub;
 }

@@ -30,6 +30,9 @@ struct fake_store {
 	unsigned auths, touches, denied, begun, finished, cancelled;
 	struct buf message; /* the bytes of the last submission */
 	struct buf rcpts; /* its recipients, one a line */
+	struct buf notify; /* what each wants to hear, a byte each */
+	bool smtputf8, require_tls; /* as its envelope says */
+	int ret;
 };
 
 extern struct fake_store fake_store;

@@ -45,7 +45,7 @@ class Session:
     def __init__(self, mx, sock):
         self.mx, self.sock = mx, sock
         self.tls = self.login = self.mail_from = None
-        self.rcpts = []
+        self.rcpts, self.rcpt_params = [], []
         self.params = ""
 
     def send(self, text, behind=b""):
@@ -134,14 +134,16 @@ class Session:
         m = re.match(r"MAIL FROM:<([^>]*)>(.*)$", line)
         assert m, line
         self.mail_from, self.params, self.rcpts = m[1], m[2].strip(), []
+        self.rcpt_params = []
         return "250 2.1.0 ok"
 
     def do_rcpt(self, line):
-        m = re.match(r"RCPT TO:<([^>]*)>", line)
+        m = re.match(r"RCPT TO:<([^>]*)>(.*)$", line)
         assert m, line
         step = self.mx.rcpt_replies.get(m[1])
         if step is None:
             self.rcpts.append(m[1])
+            self.rcpt_params.append(m[2].strip())
         return step or "250 2.1.5 ok"
 
     def do_rset(self, line):
@@ -171,7 +173,8 @@ class Session:
             self.mx.messages.append({
                 "mail_from": self.mail_from, "rcpts": list(self.rcpts),
                 "data": re.sub(rb"(?m)^\.", b"", data), "raw": data,
-                "tls": self.tls, "login": self.login, "params": self.params})
+                "tls": self.tls, "login": self.login, "params": self.params,
+                "rcpt_params": list(self.rcpt_params)})
             self.mx.changed.notify_all()
         step = self.moment("dot")
         return step or "250 2.0.0 taken"

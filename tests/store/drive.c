@@ -98,7 +98,8 @@ start(struct flight *f)
 {
 	struct drive *d = f->d;
 	const struct store_cred *cred = d->cred[d->begun % d->creds];
-	struct submit_rcpt rcpt = { str_lit("someone@example.net"), 't' };
+	struct submit_rcpt rcpt = { .address = str_lit("someone@example.net"),
+		.kind = 't' };
 	struct submit_envelope env = {
 		.door = SUBMIT_SMTP,
 		.rcpt = &rcpt,

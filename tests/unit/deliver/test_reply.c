@@ -95,6 +95,11 @@ test_ehlo(void **state)
 	assert_true(p.reply.auth_plain && p.reply.auth_login);
 	assert_false(p.reply.smtputf8);
 	assert_int_equal(p.reply.size, 1000);
+	assert_false(p.reply.dsn || p.reply.requiretls);
+	assert_int_equal(
+	    feed(&p, "250-x\n250-DSN\n250-SMTPUTF8\n250 requiretls"),
+	    REPLY_READY);
+	assert_true(p.reply.dsn && p.reply.requiretls && p.reply.smtputf8);
 	/* A host's name on the first line is no keyword. */
 	assert_int_equal(feed(&p, "250-STARTTLS\n250 x"), REPLY_READY);
 	assert_false(p.reply.starttls);

@@ -128,7 +128,9 @@ talk_sign_in(struct fixture *f)
 	SAY(f, SIGNED_IN);
 	EXPECT(f, "220 mx.example.org ESMTP", "250-mx.example.org",
 	    "250-PIPELINING", "250-SIZE 100000", "250-8BITMIME",
-	    "250-ENHANCEDSTATUSCODES", "250 AUTH PLAIN LOGIN", "235 2.7.0 ");
+	    "250-ENHANCEDSTATUSCODES", "250-SMTPUTF8", "250-DSN",
+	    "250-REQUIRETLS", "250-LIMITS RCPTMAX=3", "250 AUTH PLAIN LOGIN",
+	    "235 2.7.0 ");
 }
 
 void

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "mail/envelope.h"
 #include "net/peer.h"
 #include "smtpd/internal.h"
 #include "tests/fake/fake_store.h"
@@ -150,7 +151,15 @@ test_signed_in(void **state)
 		{ SIGNED_IN, "MAIL FROM:<bot@example.org> SIZE=x\r\n",
 		    "501 5.5.4", false },
 		{ SIGNED_IN, "MAIL FROM:<bot@example.org> SMTPUTF8\r\n",
+		    "250 2.1.0", false },
+		{ SIGNED_IN, "MAIL FROM:<bot@example.org> HOLDFOR=9\r\n",
 		    "555 5.5.4 [param_unsupported]", false },
+		{ SIGNED_IN,
+		    "MAIL FROM:<bot@example.org> RET=HDRS ENVID=q+2B1 "
+		    "REQUIRETLS\r\n",
+		    "250 2.1.0", false },
+		{ SIGNED_IN, "MAIL FROM:<bot@example.org> RET=ALL\r\n",
+		    "501 5.5.4", false },
 		{ SIGNED_IN, "RCPT TO:<a@b.org>\r\n", "503 5.5.1", false },
 		{ SIGNED_IN, "DATA\r\n", "503 5.5.1", false },
 		{ SIGNED_IN ENVELOPE, "MAIL FROM:<bot@example.org>\r\n",
@@ -183,7 +192,16 @@ test_recipients_and_data(void **state)
 		{ SIGNED_IN ENVELOPE, "RCPT TO:<j\xc3\xb6rg@c.org>\r\n",
 		    "550 5.6.7 [smtputf8_needed]", false },
 		{ SIGNED_IN ENVELOPE, "RCPT TO:<a@c.org> NOTIFY=NEVER\r\n",
-		    "555 5.5.4", false },
+		    "250 2.1.5", false },
+		{ SIGNED_IN ENVELOPE,
+		    "RCPT TO:<a@c.org> NOTIFY=NEVER,DELAY\r\n", "501 5.5.4",
+		    false },
+		{ SIGNED_IN ENVELOPE, "RCPT TO:<a@c.org> ORCPT=rfc822;root\r\n",
+		    "250 2.1.5", false },
+		{ SIGNED_IN "MAIL FROM:<bot@example.org> SMTPUTF8\r\n",
+		    "RCPT TO:<j\xc3\xb6rg@c.org>\r\n", "250 2.1.5", false },
+		{ SIGNED_IN "MAIL FROM:<bot@example.org> SMTPUTF8\r\n",
+		    "RCPT TO:<j\xc3rg@c.org>\r\n", "501 5.1.3", false },
 		{ SIGNED_IN ENVELOPE "RCPT TO:<b@c.org>\r\n"
 				     "RCPT TO:<c@c.org>\r\n",
 		    "RCPT TO:<d@c.org>\r\n", "452 4.5.3 [too_many_recipients]",
@@ -224,6 +242,39 @@ test_held_reply_is_exact(void **state)
 	f->seen_n = 0;
 	SAY(f, HEAD ".\r\n");
 	assert_non_null(strstr(f->seen, " accepted for delivery\r\n"));
+}
+
+/* What is said of one message is not said of the next (OpenSMTPD#499). */
+static void
+test_params_are_of_one_transaction(void **state)
+{
+	struct fixture *f = *state;
+	static const unsigned char notify[] = { ENVELOPE_NEVER, 0,
+		ENVELOPE_SUCCESS | ENVELOPE_DELAY };
+
+	talk_sign_in(f);
+	SAY(f, "MAIL FROM:<bot@example.org> SMTPUTF8 RET=full REQUIRETLS\r\n"
+	       "RCPT TO:<a@example.com> NOTIFY=never ORCPT=rfc822;x\r\n"
+	       "RCPT TO:<j\xc3\xb6rg@B\xc3\xbc"
+	       "cher.example>\r\n"
+	       "RCPT TO:<b@example.com> NOTIFY=DELAY,SUCCESS\r\nDATA\r\n");
+	EXPECT(f, "250 2.1.0", "250 2.1.5", "250 2.1.5", "250 2.1.5", "354 ");
+	SAY(f, HEAD ".\r\n");
+	EXPECT(f, "250 2.6.0");
+	assert_true(fake_store.smtputf8 && fake_store.require_tls);
+	assert_int_equal(fake_store.ret, ENVELOPE_RET_FULL);
+	assert_int_equal(fake_store.notify.n, sizeof notify);
+	assert_memory_equal(fake_store.notify.p, notify, sizeof notify);
+	assert_true(str_eq(buf_str(&fake_store.rcpts),
+	    str_lit("a@example.com\nj\xc3\xb6rg@xn--bcher-kva.example\n"
+		    "b@example.com\n")));
+	SAY(f, ENVELOPE "DATA\r\n");
+	f->seen_n = 0;
+	SAY(f, HEAD ".\r\n");
+	EXPECT(f, "250 2.6.0");
+	assert_false(fake_store.smtputf8 || fake_store.require_tls);
+	assert_int_equal(fake_store.ret, ENVELOPE_RET_NONE);
+	assert_int_equal(fake_store.notify.p[0], 0);
 }
 
 static void
@@ -376,6 +427,7 @@ main(void)
 		T(test_signed_in),
 		T(test_recipients_and_data),
 		T(test_held_reply_is_exact),
+		T(test_params_are_of_one_transaction),
 		T(test_revoked_between),
 		T(test_touch_down_is_temporary),
 		T(test_inbox_may_not),
