@@ -166,7 +166,10 @@ on_json_room(void *arg)
 static void
 send_json(struct http_request *req)
 {
-	struct submit_envelope env = { .door = SUBMIT_REST, .tls = "HTTPS" };
+	struct submit_envelope env = {
+		.door = http_request_is_inner(req) ? SUBMIT_MCP : SUBMIT_REST,
+		.tls = "HTTPS",
+	};
 	struct api_fault fault = { 0 };
 	struct submit_hash *hash;
 	unsigned char request[32];

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/queue.h"
 #include "base/uuid.h"
+#include "http/inner.h"
 #include "http/parse.h"
 #include "http/reply.h"
 #include "http/request.h"
@@ -46,7 +47,8 @@ enum http_todo {
 };
 
 struct http_stream {
-	struct http_conn *conn;
+	struct http_conn *conn; /* NULL: an inner request's */
+	struct http_inner *inner;
 	const struct http_stream_fns *fns;
 	void *arg;
 	bool chunked;
@@ -76,8 +78,25 @@ struct http_conn {
 	uint64_t bytes; /* of body in, or of reply out, in this phase */
 };
 
+/* A request without a connection (inner.h). */
+struct http_inner {
+	struct http_server *server;
+	struct http_request *outer;
+	struct http_request *req; /* until it replied */
+	struct http_stream *stream; /* a reply under way */
+	struct event *start;
+	http_inner_fn *done;
+	void *arg;
+	int status;
+	char *type;
+	struct buf kept; /* of a streamed reply */
+	bool cut;
+};
+
 struct http_request {
-	struct http_conn *conn; /* NULL: nobody to answer */
+	/* Both NULL: nobody to answer. Never both set. */
+	struct http_conn *conn;
+	struct http_inner *inner;
 	void *app;
 	const char *event; /* api.request or admin.request */
 	struct net_peer peer;
@@ -143,6 +162,8 @@ void http_conn_close(struct http_conn *c, const char *why);
 void http_conn_free(struct http_conn *c);
 
 /* dispatch.c */
+/* Query, route, authorizer: the same for every request. */
+void http_dispatch_route(struct http_request *req);
 void http_dispatch_head(struct http_conn *c);
 void http_dispatch_bad(struct http_conn *c);
 void http_dispatch_todo(struct http_conn *c);
@@ -156,6 +177,21 @@ struct http_request *http_request_new(struct http_conn *c, bool take_head);
 void http_request_free(struct http_request *req);
 /* The connection is lost: cancel, detach or free. */
 void http_request_abandon(struct http_request *req);
+
+/* `head` becomes the request's. */
+struct http_request *http_request_new_inner(const struct http_request *outer,
+    struct http_inner *inner, const struct http_head *head);
+
+/* inner.c: what an inner request does instead of using its connection. */
+void http_inner_allowed(struct http_request *req);
+void http_inner_body(
+    struct http_request *req, size_t max, http_handler_fn *done);
+void http_inner_replied(
+    struct http_request *req, const char *type, const void *p, size_t n);
+struct http_stream *http_inner_stream(struct http_request *req,
+    const char *type, const struct http_stream_fns *fns, void *arg);
+bool http_inner_write(struct http_inner *inner, const void *p, size_t n);
+void http_inner_end(struct http_inner *inner, bool ok);
 
 /* server.c */
 void http_server_forget(struct http_conn *c);

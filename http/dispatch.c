@@ -62,7 +62,6 @@ http_dispatch_head(struct http_conn *c)
 {
 	const struct http_conf *conf = &c->server->conf;
 	struct http_request *req = http_request_new(c, true);
-	enum http_route_result found;
 
 	c->req = req;
 	c->requests++;
@@ -72,6 +71,22 @@ http_dispatch_head(struct http_conn *c)
 		    "this host name is not served here");
 		return;
 	}
+	http_dispatch_route(req);
+}
+
+static const struct http_conf *
+conf_of(const struct http_request *req)
+{
+	return req->inner != NULL ? &req->inner->server->conf
+				  : &req->conn->server->conf;
+}
+
+void
+http_dispatch_route(struct http_request *req)
+{
+	const struct http_conf *conf = conf_of(req);
+	enum http_route_result found;
+
 	if (req->query_text != NULL &&
 	    !http_pairs_parse(
 		&req->query, req->query_text, strlen(req->query_text))) {
@@ -85,11 +100,15 @@ http_dispatch_head(struct http_conn *c)
 		no_route(req, found);
 		return;
 	}
-	if (req->match.route->principal == 0) {
+	if (req->match.route->principal == 0 && req->inner == NULL) {
 		req->todo = HTTP_TODO_DISPATCH;
 		return;
 	}
 	req->with_app = true;
+	if (req->match.route->principal == 0) {
+		http_inner_allowed(req);
+		return;
+	}
 	conf->authorize(req, req->match.route->principal);
 }
 

@@ -140,6 +140,8 @@ may_reply(struct http_request *req, int status)
 	if (req->conn != NULL)
 		return true;
 	log_reply(req);
+	if (req->inner != NULL)
+		return true;
 	http_request_free(req);
 	return false;
 }
@@ -150,9 +152,15 @@ reply_whole(
     struct http_request *req, int status, const char *type, struct buf *body)
 {
 	struct http_conn *c = req->conn;
-	struct evbuffer *out = net_stream_output(c->io);
-	bool keep = may_keep(req);
+	struct evbuffer *out;
+	bool keep;
 
+	if (req->inner != NULL) {
+		http_inner_replied(req, type, body->p, body->n);
+		return;
+	}
+	out = net_stream_output(c->io);
+	keep = may_keep(req);
 	req->size = body->n;
 	add_head(req, type, (long long)body->n, keep, false);
 	if (body->n > 0 && !is_head_request(req) && !has_no_body(status))
@@ -222,6 +230,10 @@ http_reply_static(struct http_request *req, int status, const char *type,
 
 	if (!may_reply(req, status))
 		return;
+	if (req->inner != NULL) {
+		http_inner_replied(req, type, p, n);
+		return;
+	}
 	c = req->conn;
 	keep = may_keep(req);
 	req->size = n;
@@ -252,6 +264,8 @@ http_reply_stream(struct http_request *req, int status, const char *type,
 
 	if (!may_reply(req, status))
 		return NULL;
+	if (req->inner != NULL)
+		return http_inner_stream(req, type, fns, arg);
 	keep = may_keep(req) && (length >= 0 || req->head.http11);
 	stream = xcalloc(1, sizeof(*stream));
 	stream->conn = c;
@@ -273,8 +287,11 @@ bool
 http_stream_write(struct http_stream *stream, const void *p, size_t n)
 {
 	struct http_conn *c = stream->conn;
-	struct evbuffer *out = net_stream_output(c->io);
+	struct evbuffer *out;
 
+	if (stream->inner != NULL)
+		return http_inner_write(stream->inner, p, n);
+	out = net_stream_output(c->io);
 	if (n == 0)
 		return !stream->full;
 	BUG_ON(stream->left >= 0 && (unsigned long long)stream->left < n);
@@ -299,6 +316,10 @@ http_stream_end(struct http_stream *stream, bool ok)
 {
 	struct http_conn *c = stream->conn;
 
+	if (stream->inner != NULL) {
+		http_inner_end(stream->inner, ok);
+		return;
+	}
 	if (stream->left > 0 && !stream->silent)
 		ok = false;
 	if (ok && stream->chunked && !stream->silent)

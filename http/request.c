@@ -25,34 +25,62 @@ media_type(const char *value)
 	return type;
 }
 
-struct http_request *
-http_request_new(struct http_conn *c, bool take_head)
+static struct http_request *
+new_request(const struct http_server *server)
 {
 	struct http_request *req = xcalloc(1, sizeof(*req));
 	struct uuid u = uuid_v7_new();
-	const char *target = "/", *question;
 
-	req->conn = c;
-	req->app = c->server->conf.app;
-	req->event = strcmp(c->server->conf.name, "admin") == 0
-			 ? "admin.request"
-			 : "api.request";
-	req->peer = c->peer;
-	req->tls = c->tls;
+	req->app = server->conf.app;
+	req->event = strcmp(server->conf.name, "admin") == 0 ? "admin.request"
+							     : "api.request";
 	req->start_ms = clock_mono_ms();
 	uuid_to_id(req->id, "req_", &u);
 	req->head.method = "";
-	if (take_head) {
-		req->head = c->parser.head;
-		c->parser.head.text = (struct buf){ 0 };
-		target = http_head_target(&req->head);
-	}
+	return req;
+}
+
+/* Path, query and type out of the head; `target` is inside it. */
+static void
+take_target(struct http_request *req, const char *target)
+{
+	const char *question;
+
 	question = strchr(target, '?');
 	req->path = question == NULL
 			? xstrdup(target)
 			: xstrndup(target, (size_t)(question - target));
 	req->query_text = question != NULL ? question + 1 : NULL;
 	req->type = media_type(http_head_find(&req->head, "content-type"));
+}
+
+struct http_request *
+http_request_new(struct http_conn *c, bool take_head)
+{
+	struct http_request *req = new_request(c->server);
+
+	req->conn = c;
+	req->peer = c->peer;
+	req->tls = c->tls;
+	if (take_head) {
+		req->head = c->parser.head;
+		c->parser.head.text = (struct buf){ 0 };
+	}
+	take_target(req, take_head ? http_head_target(&req->head) : "/");
+	return req;
+}
+
+struct http_request *
+http_request_new_inner(const struct http_request *outer,
+    struct http_inner *inner, const struct http_head *head)
+{
+	struct http_request *req = new_request(inner->server);
+
+	req->inner = inner;
+	req->peer = outer->peer;
+	req->tls = outer->tls;
+	req->head = *head;
+	take_target(req, http_head_target(&req->head));
 	return req;
 }
 
@@ -87,6 +115,7 @@ http_request_abandon(struct http_request *req)
 	http_cancel_fn *cancel = req->cancel;
 
 	req->conn = NULL;
+	req->inner = NULL;
 	req->cancel = NULL;
 	if (cancel != NULL)
 		cancel(req->cancel_arg);
@@ -194,6 +223,10 @@ http_request_allow(
 	req->who = who;
 	req->free_who = free_who;
 	req->cancel = NULL;
+	if (req->inner != NULL) {
+		http_inner_allowed(req);
+		return;
+	}
 	if (req->conn == NULL) {
 		http_request_free(req); /* the client left meanwhile */
 		return;
@@ -234,7 +267,13 @@ http_request_on_cancel(
 bool
 http_request_is_gone(const struct http_request *req)
 {
-	return req->conn == NULL;
+	return req->conn == NULL && req->inner == NULL;
+}
+
+bool
+http_request_is_inner(const struct http_request *req)
+{
+	return req->inner != NULL;
 }
 
 static void
@@ -254,12 +293,16 @@ void
 http_request_read(struct http_request *req, size_t max, http_handler_fn *done)
 {
 	req->done = done;
-	want_body(req, max);
+	if (req->inner != NULL)
+		http_inner_body(req, max, done);
+	else
+		want_body(req, max);
 }
 
 void
 http_request_stream(struct http_request *req, size_t max, http_body_fn *data)
 {
+	BUG_ON(req->inner != NULL); /* no caller has such a body */
 	req->data = data;
 	want_body(req, max);
 }
@@ -296,6 +339,8 @@ http_request_resume(struct http_request *req)
 void
 http_request_extend(struct http_request *req, unsigned ms)
 {
-	if (req->conn != NULL && req->conn->phase == HTTP_PHASE_APP)
+	if (req->inner != NULL)
+		http_request_extend(req->inner->outer, ms);
+	else if (req->conn != NULL && req->conn->phase == HTTP_PHASE_APP)
 		http_conn_set_timer(req->conn, ms);
 }
