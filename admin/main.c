@@ -114,8 +114,10 @@ load_tls(struct program *p, const struct conf *conf, struct err *err)
 	if (!wants_tls(p))
 		return true;
 	net_tls_keys_make(&keys);
-	p->tls = net_tls_server_new(
-	    conf->tls_cert_file, conf->tls_key_file, "admin", &keys, err);
+	p->tls =
+	    net_tls_server_new(&(struct net_tls_files){ conf->tls_cert_file,
+				   conf->tls_key_file, NULL },
+		"admin", &keys, err);
 	return p->tls != NULL;
 }
 
@@ -272,8 +274,10 @@ on_reload(void *arg)
 		return;
 	use_numbers(p, p->daemon.conf);
 	if (p->tls != NULL &&
-	    !net_tls_server_reload(p->tls, p->daemon.conf->tls_cert_file,
-		p->daemon.conf->tls_key_file, &err))
+	    !net_tls_server_reload(p->tls,
+		&(struct net_tls_files){ p->daemon.conf->tls_cert_file,
+		    p->daemon.conf->tls_key_file, NULL },
+		&err))
 		log_error("daemon.reload", KV("why", err.text));
 	conf_free(old);
 }

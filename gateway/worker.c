@@ -149,14 +149,21 @@ start_tls(struct worker *w, struct err *err)
 	       make_tls(w, &w->tls_api, "api", err);
 }
 
+static struct net_tls_files
+tls_files(const struct conf *conf)
+{
+	return (struct net_tls_files){ conf->tls_cert_file, conf->tls_key_file,
+		conf->tls_more_dir };
+}
+
 static bool
 make_tls(
     struct worker *w, struct net_tls **tls, const char *name, struct err *err)
 {
 	const struct conf *conf = w->setup->daemon->conf;
+	const struct net_tls_files files = tls_files(conf);
 
-	*tls = net_tls_server_new(
-	    conf->tls_cert_file, conf->tls_key_file, name, w->setup->keys, err);
+	*tls = net_tls_server_new(&files, name, w->setup->keys, err);
 	return *tls != NULL;
 }
 
@@ -164,12 +171,11 @@ static bool
 reload_tls(struct worker *w, struct err *err)
 {
 	struct net_tls *all[] = { w->tls_smtp, w->tls_smtps, w->tls_api };
-	const struct conf *conf = w->setup->daemon->conf;
+	const struct net_tls_files files = tls_files(w->setup->daemon->conf);
 	size_t i;
 
 	for (i = 0; i < sizeof all / sizeof *all; i++)
-		if (!net_tls_server_reload(
-			all[i], conf->tls_cert_file, conf->tls_key_file, err))
+		if (!net_tls_server_reload(all[i], &files, err))
 			return false;
 	return true;
 }
@@ -207,6 +213,9 @@ settings_from(struct smtpd_settings *set, const struct conf *conf)
 	set->idle_ms = (unsigned)conf->smtp_idle_timeout;
 	set->transaction_ms = (unsigned)conf->smtp_transaction_timeout;
 	set->errors_max = (unsigned)conf->smtp_errors_max;
+	set->sessions_max = (unsigned)conf->smtp_sessions_max;
+	set->peer_max = (unsigned)conf->smtp_peer_max;
+	set->inbox_max = (unsigned)conf->smtp_inbox_max;
 }
 
 static void

@@ -40,10 +40,12 @@ struct net_ledger {
 
 static void lock(struct net_ledger *ledger);
 static void unlock(struct net_ledger *ledger);
+static bool enter(struct net_ledger *ledger, unsigned worker,
+    const unsigned char group[16], unsigned max, int *place);
 static struct place *place_get(
-    struct net_ledger *ledger, const struct net_peer *peer);
+    struct net_ledger *ledger, const unsigned char group[16]);
 static struct place *place_find(
-    struct net_ledger *ledger, const struct net_peer *peer);
+    struct net_ledger *ledger, const unsigned char group[16]);
 static uint32_t hash(
     const struct net_ledger *ledger, const unsigned char group[16]);
 static void decay(struct place *place, int64_t now_ms);
@@ -78,13 +80,34 @@ bool
 net_ledger_enter(struct net_ledger *ledger, unsigned worker,
     const struct net_peer *peer, unsigned max, int *place)
 {
+	unsigned char group[16];
+
+	net_peer_group(peer, group);
+	return enter(ledger, worker, group, max, place);
+}
+
+/* Under a name no client address has: those of ff00::/8 send nothing. */
+bool
+net_ledger_enter_inbox(struct net_ledger *ledger, unsigned worker,
+    int64_t inbox, unsigned max, int *place)
+{
+	unsigned char group[16] = { 0xff, 'i', 'n', 'b', 'o', 'x' };
+
+	memcpy(group + 8, &inbox, sizeof inbox);
+	return enter(ledger, worker, group, max, place);
+}
+
+static bool
+enter(struct net_ledger *ledger, unsigned worker, const unsigned char group[16],
+    unsigned max, int *place)
+{
 	struct place *found;
 	bool ok = true;
 
 	BUG_ON(worker >= NET_LEDGER_WORKERS);
 	*place = -1;
 	lock(ledger);
-	found = place_get(ledger, peer);
+	found = place_get(ledger, group);
 	if (found != NULL && found->total >= max) {
 		ok = false;
 	} else if (found != NULL && found->connections[worker] < UINT16_MAX) {
@@ -130,11 +153,13 @@ unsigned
 net_ledger_blame(
     struct net_ledger *ledger, const struct net_peer *peer, int64_t now_ms)
 {
+	unsigned char group[16];
 	struct place *found;
 	unsigned blame = 1;
 
+	net_peer_group(peer, group);
 	lock(ledger);
-	found = place_get(ledger, peer);
+	found = place_get(ledger, group);
 	if (found != NULL) {
 		decay(found, now_ms);
 		if (found->blame < UINT16_MAX)
@@ -149,11 +174,13 @@ unsigned
 net_ledger_blamed(
     struct net_ledger *ledger, const struct net_peer *peer, int64_t now_ms)
 {
+	unsigned char group[16];
 	struct place *found;
 	unsigned blame = 0;
 
+	net_peer_group(peer, group);
 	lock(ledger);
-	found = place_find(ledger, peer);
+	found = place_find(ledger, group);
 	if (found != NULL) {
 		decay(found, now_ms);
 		blame = found->blame;
@@ -189,15 +216,13 @@ unlock(struct net_ledger *ledger)
 
 /* The place of this address, a free one made its own, or NULL. */
 static struct place *
-place_get(struct net_ledger *ledger, const struct net_peer *peer)
+place_get(struct net_ledger *ledger, const unsigned char group[16])
 {
-	struct place *found = place_find(ledger, peer), *idle = NULL, *p;
-	unsigned char group[16];
+	struct place *found = place_find(ledger, group), *idle = NULL, *p;
 	uint32_t at, i;
 
 	if (found != NULL)
 		return found;
-	net_peer_group(peer, group);
 	at = hash(ledger, group);
 	for (i = 0; i < PROBES; i++) {
 		p = &ledger->place[(at + i) & (PLACES - 1)];
@@ -207,22 +232,20 @@ place_get(struct net_ledger *ledger, const struct net_peer *peer)
 	if (idle == NULL)
 		return NULL;
 	memset(idle, 0, sizeof *idle);
-	memcpy(idle->group, group, sizeof group);
+	memcpy(idle->group, group, sizeof idle->group);
 	return idle;
 }
 
 static struct place *
-place_find(struct net_ledger *ledger, const struct net_peer *peer)
+place_find(struct net_ledger *ledger, const unsigned char group[16])
 {
-	unsigned char group[16];
 	uint32_t at, i;
 	struct place *p;
 
-	net_peer_group(peer, group);
 	at = hash(ledger, group);
 	for (i = 0; i < PROBES; i++) {
 		p = &ledger->place[(at + i) & (PLACES - 1)];
-		if (memcmp(p->group, group, sizeof group) == 0 &&
+		if (memcmp(p->group, group, sizeof p->group) == 0 &&
 		    (p->total > 0 || p->blame > 0))
 			return p;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ledger.h - what each client address is doing, over all worker processes.
+ * ledger.h - what each client address is doing, over all worker processes,
+ * and how many sessions each inbox has.
  *
  * A fixed table in memory shared across fork(): open connections and recent
  * failed sign-ins per IPv4 address or IPv6 /64. It never grows; when every
@@ -30,6 +31,9 @@ void net_ledger_free(struct net_ledger *ledger);
  */
 bool net_ledger_enter(struct net_ledger *ledger, unsigned worker,
     const struct net_peer *peer, unsigned max, int *place);
+/* The same for sessions signed in as inbox number `inbox`. */
+bool net_ledger_enter_inbox(struct net_ledger *ledger, unsigned worker,
+    int64_t inbox, unsigned max, int *place);
 void net_ledger_leave(struct net_ledger *ledger, unsigned worker, int place);
 
 /* Worker `worker` is gone: so are its connections. */

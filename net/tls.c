@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/xalloc.h"
+#include "net/names.h"
 
 /*
  * As strong as the key exchange in front of them; the first makes the shortest
@@ -32,8 +33,8 @@ struct net_tls {
 };
 
 static SSL_CTX *context_new(const SSL_METHOD *method, struct err *err);
-static SSL_CTX *server_context(const struct net_tls *tls, const char *cert_file,
-    const char *key_file, struct err *err);
+static SSL_CTX *server_contexts(const struct net_tls *tls,
+    const struct net_tls_files *files, struct err *err);
 static void openssl_err(struct err *err, const char *what);
 
 void
@@ -43,15 +44,15 @@ net_tls_keys_make(struct net_tls_keys *keys)
 }
 
 struct net_tls *
-net_tls_server_new(const char *cert_file, const char *key_file,
-    const char *listener, const struct net_tls_keys *keys, struct err *err)
+net_tls_server_new(const struct net_tls_files *files, const char *listener,
+    const struct net_tls_keys *keys, struct err *err)
 {
 	struct net_tls *tls = xcalloc(1, sizeof *tls);
 
 	BUG_ON(strlen(listener) >= sizeof tls->listener);
 	memcpy(tls->listener, listener, strlen(listener));
 	tls->keys = *keys;
-	tls->ctx = server_context(tls, cert_file, key_file, err);
+	tls->ctx = server_contexts(tls, files, err);
 	if (tls->ctx == NULL) {
 		net_tls_free(tls);
 		return NULL;
@@ -60,10 +61,10 @@ net_tls_server_new(const char *cert_file, const char *key_file,
 }
 
 bool
-net_tls_server_reload(struct net_tls *tls, const char *cert_file,
-    const char *key_file, struct err *err)
+net_tls_server_reload(
+    struct net_tls *tls, const struct net_tls_files *files, struct err *err)
 {
-	SSL_CTX *ctx = server_context(tls, cert_file, key_file, err);
+	SSL_CTX *ctx = server_contexts(tls, files, err);
 
 	if (ctx == NULL)
 		return false;
@@ -155,10 +156,12 @@ context_new(const SSL_METHOD *method, struct err *err)
 	return ctx;
 }
 
+/* A context for one certificate; a net_names_load_fn. */
 static SSL_CTX *
-server_context(const struct net_tls *tls, const char *cert_file,
-    const char *key_file, struct err *err)
+server_context(
+    void *arg, const char *cert_file, const char *key_file, struct err *err)
 {
+	const struct net_tls *tls = arg;
 	SSL_CTX *ctx = context_new(TLS_server_method(), err);
 	unsigned char keys[sizeof tls->keys.b];
 
@@ -187,6 +190,23 @@ server_context(const struct net_tls *tls, const char *cert_file,
 	ctx = NULL;
 out:
 	OPENSSL_cleanse(keys, sizeof keys);
+	return ctx;
+}
+
+/* The one for who asks for no name, which knows the others. */
+static SSL_CTX *
+server_contexts(const struct net_tls *tls, const struct net_tls_files *files,
+    struct err *err)
+{
+	struct net_tls copy = *tls;
+	SSL_CTX *ctx = server_context(&copy, files->cert, files->key, err);
+
+	if (ctx != NULL && files->more != NULL && files->more[0] != '\0' &&
+	    !net_names_attach(ctx, files->more, server_context, &copy, err)) {
+		SSL_CTX_free(ctx);
+		ctx = NULL;
+	}
+	OPENSSL_cleanse(&copy, sizeof copy);
 	return ctx;
 }
 

@@ -28,17 +28,24 @@ enum net_tls_check {
 /* Fill `keys` with random bytes. */
 void net_tls_keys_make(struct net_tls_keys *keys);
 
+/* PEM files of a server. */
+struct net_tls_files {
+	const char *cert, *key; /* chain and private key */
+	const char *more; /* folder of further ones by name (SNI): each
+		NAME.pem with its NAME.key; NULL or "": none */
+};
+
 /*
  * A server context from PEM files. Sessions and tickets are bound to
  * `listener` (a short name), so one listener's ticket is no good at another.
  * NULL and `err` when the files cannot be used together.
  */
-struct net_tls *net_tls_server_new(const char *cert_file, const char *key_file,
+struct net_tls *net_tls_server_new(const struct net_tls_files *files,
     const char *listener, const struct net_tls_keys *keys, struct err *err);
 
-/* Read the files again; on failure the old certificate stays in use. */
-bool net_tls_server_reload(struct net_tls *tls, const char *cert_file,
-    const char *key_file, struct err *err);
+/* Read the files again; on failure the old certificates stay in use. */
+bool net_tls_server_reload(
+    struct net_tls *tls, const struct net_tls_files *files, struct err *err);
 
 /* A client context. `ca_file` NULL or "" means the system's authorities. */
 struct net_tls *net_tls_client_new(const char *ca_file, struct err *err);

@@ -110,6 +110,10 @@ auth_forget(struct smtpd_session *s)
 	s->auth_name = NULL;
 	store_cred_free(s->cred);
 	s->cred = NULL;
+	if (s->smtpd->ledger != NULL)
+		net_ledger_leave(
+		    s->smtpd->ledger, s->smtpd->worker, s->inbox_place);
+	s->inbox_place = -1;
 }
 
 void
@@ -238,12 +242,31 @@ cancel_sign_in(void *op)
 	store_auth_cancel(op);
 }
 
+/* So that one inbox cannot hold all the sessions there are. */
+static bool
+takes_place(struct smtpd_session *s)
+{
+	unsigned max = s->smtpd->set.inbox_max;
+
+	if (s->smtpd->ledger == NULL ||
+	    net_ledger_enter_inbox(s->smtpd->ledger, s->smtpd->worker,
+		s->cred->inbox, max, &s->inbox_place))
+		return true;
+	metrics_inc(M_AUTH, "error", NULL);
+	reply_expel(s, E_TOO_MANY_ERRORS, NULL,
+	    "%s has %u sessions open, as many as it may", s->cred->address,
+	    max);
+	return false;
+}
+
 static void
 accept_key(struct smtpd_session *s, struct store_cred *cred)
 {
 	free(s->auth_name);
 	s->auth_name = NULL;
 	s->cred = cred;
+	if (!takes_place(s))
+		return;
 	s->checked_ms = clock_mono_ms();
 	metrics_inc(M_AUTH, "ok", NULL);
 	log_info("smtpd.auth", KV("session", s->id), KV("tenant", cred->tenant),

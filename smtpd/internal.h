@@ -75,6 +75,7 @@ struct smtpd {
 	struct smtpd_settings set;
 	struct smtpd_sessions sessions;
 	unsigned count;
+	bool was_stressed;
 	void (*drained)(void *arg); /* set: no new commands */
 	void *drained_arg;
 };
@@ -86,7 +87,7 @@ struct smtpd_session {
 	struct net_tls *tls;
 	struct net_peer peer;
 	char id[20]; /* in every log line */
-	int place; /* in the ledger */
+	int place, inbox_place; /* in the ledger */
 	unsigned state;
 	bool secure; /* TLS is up */
 	bool esmtp; /* EHLO, not HELO */
@@ -115,7 +116,15 @@ struct smtpd_session {
 	struct smtpd_tx *tx; /* between MAIL and its end */
 };
 
+/* smtpd.c */
+/* So many sessions are open that idle ones have to go sooner. */
+bool smtpd_stressed(const struct smtpd *smtpd);
+/* `count` has changed. */
+void smtpd_look(struct smtpd *smtpd);
+
 /* session.c */
+/* Wait no longer than is usual under stress. */
+void session_hurry(struct smtpd_session *s);
 void session_close(struct smtpd_session *s, const char *why);
 /* After the last reply: send what is left, then close. */
 void session_leave(struct smtpd_session *s, const char *why);

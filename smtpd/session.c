@@ -78,9 +78,11 @@ smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
 	s->tls = tls;
 	s->peer = *peer;
 	s->place = place;
+	s->inbox_place = -1;
 	s->state = ST_CONNECTED;
 	TAILQ_INSERT_TAIL(&smtpd->sessions, s, entry);
 	smtpd->count++;
+	smtpd_look(smtpd);
 	metrics_inc(M_SESSIONS, "smtp", "0");
 	begin(s, fd, implicit);
 }
@@ -151,10 +153,32 @@ session_resume(struct smtpd_session *s)
 	input_ready(s);
 }
 
+/* How long a client may think: less when others wait for its place. */
+static uint64_t
+patience_ms(const struct smtpd_session *s)
+{
+	const struct smtpd_settings *set = &s->smtpd->set;
+	uint64_t ms = set->idle_ms, stress = set->stress_ms;
+
+	if (s->cred != NULL)
+		stress *= 3;
+	return smtpd_stressed(s->smtpd) && stress < ms ? stress : ms;
+}
+
+void
+session_hurry(struct smtpd_session *s)
+{
+	uint64_t ms = patience_ms(s);
+
+	if ((s->state & (ST_CLOSED | ST_LEAVING)) == 0 &&
+	    s->deadline_ms > clock_mono_ms() + ms)
+		start_clock(s, ms);
+}
+
 void
 session_turn(struct smtpd_session *s)
 {
-	uint64_t now = clock_mono_ms(), ms = s->smtpd->set.idle_ms;
+	uint64_t now = clock_mono_ms(), ms = patience_ms(s);
 
 	if ((s->state & (ST_CLOSED | ST_LEAVING)) != 0 || s->waiting != NULL)
 		return;
@@ -411,6 +435,7 @@ reap(void *arg)
 	auth_forget(s);
 	TAILQ_REMOVE(&smtpd->sessions, s, entry);
 	smtpd->count--;
+	smtpd_look(smtpd);
 	metrics_add(M_SESSIONS, -1, "smtp", s->secure ? "1" : "0");
 	free(s);
 	if (smtpd->count == 0 && smtpd->drained != NULL)

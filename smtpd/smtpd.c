@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/xalloc.h"
 #include "smtpd/internal.h"
@@ -44,10 +45,35 @@ smtpd_configure(struct smtpd *smtpd, const struct smtpd_settings *settings)
 		set->errors_max = 20;
 	if (set->peer_max == 0)
 		set->peer_max = 50;
+	if (set->inbox_max == 0)
+		set->inbox_max = 200;
+	if (set->stress_ms == 0)
+		set->stress_ms = 10 * 1000;
 	if (set->sessions_max == 0)
 		set->sessions_max = 4000;
 	if (set->banner[0] == '\0')
 		memcpy(set->banner, "ESMTP", sizeof "ESMTP");
+}
+
+bool
+smtpd_stressed(const struct smtpd *smtpd)
+{
+	return smtpd->count >= (smtpd->set.sessions_max * 3 + 3) / 4;
+}
+
+/* Once each time it begins: those already waiting are hurried too. */
+void
+smtpd_look(struct smtpd *smtpd)
+{
+	struct smtpd_session *s;
+	bool stressed = smtpd_stressed(smtpd);
+
+	if (stressed && !smtpd->was_stressed) {
+		log_warn("smtpd.stress", KV("size", smtpd->count));
+		TAILQ_FOREACH(s, &smtpd->sessions, entry)
+			session_hurry(s);
+	}
+	smtpd->was_stressed = stressed;
 }
 
 unsigned

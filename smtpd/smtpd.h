@@ -30,7 +30,10 @@ struct smtpd_settings {
 	unsigned transaction_ms; /* MAIL to final dot: 30 min */
 	unsigned errors_max; /* refused commands of a session: 20 */
 	unsigned peer_max; /* connections of one address: 50 */
+	unsigned inbox_max; /* sessions signed in as one inbox: 200 */
 	unsigned sessions_max; /* of this worker: 4000 */
+	unsigned stress_ms; /* idle_ms once three quarters of sessions_max are
+		open, three times as much for who is signed in: 10 s */
 };
 
 /*

@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import signal
 import socket
+import ssl
 import struct
 import time
 import urllib.request
@@ -146,6 +147,56 @@ def test_reload(make):
     d.p.send(signal.SIGHUP)
     d.p.wait("daemon.reload", since=mark, level="error")
     assert Raw(d.smtp_port).reply().endswith("Reloaded")
+
+
+def make_certificate(d, folder, name):
+    """Of the deployment's authority, in NAME.pem and NAME.key."""
+    tls, base = d.path("tls"), os.path.join(folder, name)
+    with open(base + ".ext", "w") as f:
+        f.write("subjectAltName=DNS:%s\n" % name)
+    d._run(["openssl", "req", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:P-256", "-nodes", "-keyout", base + ".key",
+            "-out", base + ".req", "-subj", "/CN=" + name])
+    d._run(["openssl", "x509", "-req", "-in", base + ".req", "-CA",
+            os.path.join(tls, "ca.pem"), "-CAkey",
+            os.path.join(tls, "ca.key"), "-CAcreateserial", "-days", "30",
+            "-extfile", base + ".ext", "-out", base + ".pem"])
+    d._own(base + ".key")
+
+
+def answers_as(d, name):
+    """The names in the certificate that a client who asks for `name` gets."""
+    context = ssl.create_default_context(cafile=d.ca_file)
+    context.check_hostname = False
+    with socket.create_connection(("127.0.0.1", d.smtps_port), 20) as raw, \
+            context.wrap_socket(raw, server_hostname=name) as s:
+        return [v for k, v in s.getpeercert()["subjectAltName"] if k == "DNS"]
+
+
+def test_names_and_their_certificates(make):
+    """SNI, with certificates that come while sessions go on."""
+    d = make()
+    assert "localhost" in answers_as(d, "mail.two.example")
+    r = rawsmtp.signed_in(d, d.box)
+    more = d.path("tls", "more")
+    os.mkdir(more, 0o755)
+    make_certificate(d, more, "mail.two.example")
+    make_certificate(d, more, "mail.three.example")
+    d.set_conf("tls", more_dir=more)
+    d.p.send(signal.SIGHUP)
+    postern.wait_until("the new certificate", lambda: answers_as(
+        d, "mail.two.example") == ["mail.two.example"])
+    assert answers_as(d, "mail.three.example") == ["mail.three.example"]
+    assert "localhost" in answers_as(d, "mail.four.example")
+    assert rawsmtp.submit(r, d.box).startswith("250 2.6.0")
+    # one that cannot be used: all stay as they are, and the log says why
+    os.unlink(os.path.join(more, "mail.two.example.key"))
+    mark = d.p.mark()
+    d.p.send(signal.SIGHUP)
+    e = d.p.wait("daemon.reload", since=mark, level="error")
+    assert "mail.two.example.key" in e["why"], e
+    assert answers_as(d, "mail.two.example") == ["mail.two.example"]
+    assert rawsmtp.submit(r, d.box).startswith("250 2.6.0")
 
 
 def test_database_away(make):

@@ -405,8 +405,9 @@ main(int argc, char **argv)
 	base = event_base_new();
 	net_tls_keys_make(&keys);
 	if (o.cert != NULL) {
-		o.conf.tls =
-		    net_tls_server_new(o.cert, o.key, "test", &keys, &err);
+		o.conf.tls = net_tls_server_new(
+		    &(struct net_tls_files){ o.cert, o.key, NULL }, "test",
+		    &keys, &err);
 		if (o.conf.tls == NULL)
 			return die(err.text);
 	}

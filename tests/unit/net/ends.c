@@ -16,8 +16,10 @@
 
 #include "base/err.h"
 
-static void
-make_certificate(const char *cert_file, const char *key_file)
+#define NAMES "DNS:mx.example.org,IP:127.0.0.1"
+
+void
+ends_certificate(const char *cert_file, const char *key_file, const char *names)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	X509 *cert = X509_new();
@@ -33,8 +35,7 @@ make_certificate(const char *cert_file, const char *key_file)
 	X509_NAME_add_entry_by_txt(
 	    name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
 	X509_set_issuer_name(cert, name);
-	san = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name,
-	    "DNS:mx.example.org,IP:127.0.0.1");
+	san = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, names);
 	X509_add_ext(cert, san, -1);
 	X509_EXTENSION_free(san);
 	assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
@@ -61,10 +62,12 @@ ends_setup(void **state)
 	snprintf(f->key, sizeof f->key, "%s/key.pem", f->dir);
 	snprintf(f->other, sizeof f->other, "%s/other.pem", f->dir);
 	snprintf(f->other_key, sizeof f->other_key, "%s/okey.pem", f->dir);
-	make_certificate(f->cert, f->key);
-	make_certificate(f->other, f->other_key);
+	ends_certificate(f->cert, f->key, NAMES);
+	ends_certificate(f->other, f->other_key, NAMES);
 	net_tls_keys_make(&f->keys);
-	f->tls = net_tls_server_new(f->cert, f->key, "smtp", &f->keys, &err);
+	f->tls =
+	    net_tls_server_new(&(struct net_tls_files){ f->cert, f->key, NULL },
+		"smtp", &f->keys, &err);
 	assert_non_null(f->tls);
 	f->base = event_base_new();
 	f->fds[1] = -1;

@@ -53,6 +53,9 @@ struct fixture {
 int ends_setup(void **state);
 int ends_teardown(void **state);
 
+/* A self-signed certificate for these alternative names. */
+void ends_certificate(
+    const char *cert_file, const char *key_file, const char *names);
 /* Run the loop till nothing more happens; never waits. */
 void ends_settle(struct fixture *f);
 /* Watch, read and collect. */

@@ -3,8 +3,10 @@
  * TLS between two streams: names and authorities are checked, STARTTLS
  * carries nothing over, TLS 1.1 is refused, reload works.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -118,6 +120,14 @@ test_old_versions_are_refused(void **state)
 	assert_true(f->server.connected);
 }
 
+static bool
+reload(struct fixture *f, const char *cert, const char *key, const char *more,
+    struct err *err)
+{
+	return net_tls_server_reload(
+	    f->tls, &(struct net_tls_files){ cert, key, more }, err);
+}
+
 static void
 test_reload(void **state)
 {
@@ -125,15 +135,13 @@ test_reload(void **state)
 	struct net_tls *client;
 	struct err err = { 0 };
 
-	assert_false(
-	    net_tls_server_reload(f->tls, "/nonexistent", f->key, &err));
+	assert_false(reload(f, "/nonexistent", f->key, NULL, &err));
 	assert_non_null(strstr(err.text, "/nonexistent"));
-	assert_false(net_tls_server_reload(f->tls, f->other, f->key, &err));
+	assert_false(reload(f, f->other, f->key, NULL, &err));
 	client = net_tls_client_new(f->cert, &err);
 	shake(f, f->tls, client, "mx.example.org", NET_TLS_VERIFY);
 	assert_true(f->client.connected); /* the old one is still in use */
-	assert_true(
-	    net_tls_server_reload(f->tls, f->other, f->other_key, &err));
+	assert_true(reload(f, f->other, f->other_key, NULL, &err));
 	shake(f, f->tls, client, "mx.example.org", NET_TLS_VERIFY);
 	assert_false(f->client.connected);
 	net_tls_free(client);
@@ -141,6 +149,57 @@ test_reload(void **state)
 	shake(f, f->tls, client, "mx.example.org", NET_TLS_VERIFY);
 	assert_true(f->client.connected);
 	net_tls_free(client);
+}
+
+/* Does a client that trusts only `ca` get a certificate for `host`? */
+static bool
+gets(struct fixture *f, const char *ca, const char *host)
+{
+	struct err err = { 0 };
+	struct net_tls *client = net_tls_client_new(ca, &err);
+	bool ok;
+
+	shake(f, f->tls, client, host, NET_TLS_VERIFY);
+	ok = f->client.connected;
+	net_tls_free(client);
+	return ok;
+}
+
+/* SNI: each name its certificate, the first for whoever names none of them. */
+static void
+test_names_choose(void **state)
+{
+	struct fixture *f = *state;
+	char more[64], a[80], b[80];
+	struct err err = { 0 };
+
+	snprintf(more, sizeof more, "%s/more", f->dir);
+	snprintf(a, sizeof a, "%s/a.pem", more);
+	snprintf(b, sizeof b, "%s/a.key", more);
+	assert_int_equal(mkdir(more, 0700), 0);
+	ends_certificate(a, b, "DNS:two.example.net,DNS:*.wild.example");
+	assert_true(reload(f, f->cert, f->key, more, &err));
+	assert_true(gets(f, f->cert, "mx.example.org"));
+	assert_true(gets(f, f->cert, "127.0.0.1")); /* no name is sent */
+	assert_true(gets(f, a, "two.example.net"));
+	assert_true(gets(f, a, "TWO.example.net"));
+	assert_true(gets(f, a, "x.wild.example"));
+	assert_false(gets(f, f->cert, "two.example.net"));
+	assert_false(gets(f, a, "mx.example.org"));
+	assert_false(gets(f, a, "x.y.wild.example"));
+	/* a key is missing: nothing changes, connections go on */
+	assert_int_equal(unlink(b), 0);
+	assert_false(reload(f, f->cert, f->key, more, &err));
+	assert_non_null(strstr(err.text, "a.key"));
+	assert_true(gets(f, a, "two.example.net"));
+	/* shaken while the set that it was shaken with goes away */
+	assert_true(reload(f, f->cert, f->key, NULL, &err));
+	net_stream_write(f->client.s, "EHLO", 4);
+	ends_settle(f);
+	assert_string_equal(f->server.got, "EHLO");
+	assert_false(gets(f, a, "two.example.net"));
+	assert_int_equal(unlink(a), 0);
+	assert_int_equal(rmdir(more), 0);
 }
 
 int
@@ -152,6 +211,7 @@ main(void)
 		T(test_upgrade_carries_nothing),
 		T(test_old_versions_are_refused),
 		T(test_reload),
+		T(test_names_choose),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

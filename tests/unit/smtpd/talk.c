@@ -88,7 +88,7 @@ talk_dial(struct fixture *f, bool secure)
 	net_peer_init(&peer, NULL);
 	smtpd_accept(f->smtpd, fds[1], &peer, NULL, false);
 	if (secure)
-		talk_session(f)->secure = true;
+		TAILQ_LAST(&f->smtpd->sessions, smtpd_sessions)->secure = true;
 	talk_settle(f);
 }
 

@@ -14,7 +14,10 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 
+#include "base/clock.h"
 #include "base/loop.h"
+#include "net/ledger.h"
+#include "net/peer.h"
 #include "net/stream.h"
 #include "smtpd/internal.h"
 #include "tests/fake/fake_store.h"
@@ -310,6 +313,81 @@ test_drain(void **state)
 	assert_true(drained);
 }
 
+/* Another connection; the client's end. */
+static int
+dial_too(struct fixture *f)
+{
+	struct net_peer peer;
+	int fds[2];
+
+	assert_int_equal(
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	net_peer_init(&peer, NULL);
+	smtpd_accept(f->smtpd, fds[1], &peer, NULL, false);
+	return fds[0];
+}
+
+/* Who says nothing goes soon when places get rare, who is signed in later. */
+static void
+test_stress(void **state)
+{
+	struct fixture *f = *state;
+	char text[512] = "";
+	int other[2];
+	ssize_t n;
+
+	f->set.sessions_max = 4;
+	f->set.stress_ms = 200;
+	smtpd_configure(f->smtpd, &f->set);
+	talk_sign_in(f);
+	other[0] = dial_too(f);
+	assert_false(smtpd_stressed(f->smtpd));
+	assert_true(talk_session(f)->deadline_ms > clock_mono_ms() + 10000);
+	other[1] = dial_too(f);
+	assert_true(smtpd_stressed(f->smtpd));
+	assert_true(talk_session(f)->deadline_ms <= clock_mono_ms() + 600);
+	while (strstr(text, "421 4.4.2 [request_timeout]") == NULL) {
+		event_base_loop(loop_base(f->loop), EVLOOP_ONCE);
+		n = recv(other[0], text, sizeof text - 1, MSG_DONTWAIT);
+		text[n < 0 ? 0 : n] = '\0';
+	}
+	close(other[0]);
+	close(other[1]);
+	talk_settle(f);
+	assert_int_equal(smtpd_count(f->smtpd), 1);
+	assert_non_null(talk_session(f)->cred);
+	assert_false(smtpd_stressed(f->smtpd));
+}
+
+/* One inbox does not take all places; a session that ends gives its back. */
+static void
+test_sessions_of_an_inbox(void **state)
+{
+	struct fixture *f = *state;
+	struct net_ledger *ledger = net_ledger_new();
+	int i;
+
+	f->smtpd->ledger = ledger;
+	f->set.inbox_max = 1;
+	smtpd_configure(f->smtpd, &f->set);
+	for (i = 0; i < 2; i++) {
+		int first;
+
+		talk_sign_in(f);
+		first = f->fd;
+		talk_dial(f, true);
+		SAY(f, SIGNED_IN);
+		assert_non_null(strstr(f->seen,
+		    "421 4.7.0 [too_many_errors] bot@example.org has 1 "));
+		talk_hang_up(f);
+		f->fd = first;
+		talk_hang_up(f);
+		assert_int_equal(smtpd_count(f->smtpd), 0);
+	}
+	f->smtpd->ledger = NULL;
+	net_ledger_free(ledger);
+}
+
 int
 main(void)
 {
@@ -328,6 +406,8 @@ main(void)
 		T(test_half_close_after_dot),
 		T(test_hang_up_anywhere),
 		T(test_drain),
+		T(test_stress),
+		T(test_sessions_of_an_inbox),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* as daemon_init() does */
