@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* tenant, domain, plan and limits: what operators give to agents. */
-#include <arpa/nameser.h>
-#include <netinet/in.h>
-#include <resolv.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +8,7 @@
 #include "base/codec.h"
 #include "base/conf_parse.h"
 #include "ctl/ctl.h"
+#include "ctl/dns.h"
 #include "seal/key.h"
 #include "seal/keyfile.h"
 
@@ -148,32 +146,18 @@ ctl_domain_add(struct ctl *ctl, const struct ctl_args *args)
 
 /* Is "v=postern1; t=<token>" among the TXT records of _postern.<domain>? */
 static bool
-has_record(const char *domain, const char *token)
+has_record(const struct ctl *ctl, const char *domain, const char *token)
 {
-	unsigned char answer[8192];
-	char name[300], want[64], text[256];
-	ns_msg msg;
-	ns_rr rr;
-	int n, i;
+	struct dns_answer found;
+	char name[300], want[64];
+	size_t i;
 
 	(void)snprintf(name, sizeof(name), "_postern.%s", domain);
 	(void)snprintf(want, sizeof(want), "v=postern1; t=%s", token);
-	n = res_query(name, ns_c_in, ns_t_txt, answer, sizeof(answer));
-	if (n < 0 || n > (int)sizeof(answer) ||
-	    ns_initparse(answer, n, &msg) != 0)
+	if (dns_ask(ctl->conf, name, DNS_TXT, &found) != DNS_FOUND)
 		return false;
-	for (i = 0; i < ns_msg_count(msg, ns_s_an); i++) {
-		const unsigned char *p;
-
-		if (ns_parserr(&msg, ns_s_an, i, &rr) != 0 ||
-		    ns_rr_type(rr) != ns_t_txt || ns_rr_rdlen(rr) < 1)
-			continue;
-		p = ns_rr_rdata(rr);
-		if (p[0] + 1 > ns_rr_rdlen(rr))
-			continue;
-		(void)snprintf(
-		    text, sizeof(text), "%.*s", (int)p[0], (const char *)p + 1);
-		if (strcmp(text, want) == 0)
+	for (i = 0; i < found.n; i++) {
+		if (strcmp(found.text[i], want) == 0)
 			return true;
 	}
 	return false;
@@ -216,7 +200,7 @@ ctl_domain_verify(struct ctl *ctl, const struct ctl_args *args)
 		token = token_of(ctl, args->words[0]);
 		if (token == NULL)
 			return 1;
-		found = has_record(args->words[0], token);
+		found = has_record(ctl, args->words[0], token);
 		if (!found) {
 			print_record(args->words[0], token);
 			free(token);

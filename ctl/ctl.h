@@ -111,6 +111,12 @@ MUST_CHECK bool ctl_password(
     const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size);
 /* With --password-file: show the password again for a step-up. */
 MUST_CHECK bool ctl_step_up(struct ctl *ctl, const struct ctl_args *args);
+/*
+ * Is the record of a row of dkim_list_1 in DNS? NULL: yes; else what is wrong.
+ */
+struct dns_answer;
+const char *ctl_dkim_published(
+    const struct ctl *ctl, const json_t *row, struct dns_answer *found);
 /* A blocking connection to Redis, signed in. NULL, reported. */
 struct redisContext;
 struct redisContext *ctl_redis_open(const struct ctl *ctl);
@@ -122,7 +128,8 @@ ctl_fn ctl_migrate, ctl_keygen;
 ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
     ctl_operator_disable;
 ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set;
-ctl_fn ctl_domain_add, ctl_domain_verify, ctl_domain_list;
+ctl_fn ctl_domain_add, ctl_domain_verify, ctl_domain_list, ctl_domain_check;
+ctl_fn ctl_dkim_new, ctl_dkim_list, ctl_dkim_use, ctl_dkim_remove;
 ctl_fn ctl_inbox_create, ctl_inbox_show, ctl_inbox_reset, ctl_claim,
     ctl_key_kill;
 ctl_fn ctl_plan_set, ctl_plan_list, ctl_limits;

@@ -13,6 +13,8 @@
 #include "base/xalloc.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
+#include "deliver/sign.h"
+#include "deliver/sign_keys.h"
 #include "net/tls.h"
 #include "seal/body.h"
 #include "seal/keyfile.h"
@@ -143,6 +145,10 @@ context_open(struct job_context *ctx, struct loop *loop,
 {
 	ctx->loop = loop;
 	ctx->zstd = seal_zstd_new();
+	ctx->keys = sign_keys_new();
+	ctx->signer = signer_new(err);
+	if (ctx->signer == NULL)
+		return false;
 	if (!load_keys(ctx, conf, err) || !context_reload(ctx, conf, err))
 		return false;
 	ctx->domains = resolver_new(loop, conf, RESOLVER_DOMAINS, err);
@@ -163,6 +169,8 @@ context_close(struct job_context *ctx)
 	relay_free(ctx->relay);
 	net_tls_free(ctx->tls);
 	seal_zstd_free(ctx->zstd);
+	sign_keys_free(ctx->keys);
+	signer_free(ctx->signer);
 	secret_wipe(&ctx->relay_key);
 	secret_wipe(&ctx->approve_key);
 	secret_wipe(&ctx->policy_key);

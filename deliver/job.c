@@ -287,10 +287,12 @@ job_free(struct job *job)
 	client_free(job->client);
 	seal_open_free(job->open);
 	body_tag_end(job->tag, NULL);
+	sign_free(job->sign);
 	secret_wipe(&job->key);
 	buf_wipe(&job->kept);
 	buf_free(&job->kept);
 	buf_free(&job->text);
+	buf_free(&job->prefix);
 	free(job->rows);
 	free(job);
 }

@@ -21,6 +21,8 @@ struct loop;
 struct net_tls;
 struct resolver;
 struct seal_zstd;
+struct sign_keys;
+struct signer;
 
 /* What all jobs of a process share; borrowed. */
 struct job_context {
@@ -30,6 +32,8 @@ struct job_context {
 	struct resolver *domains, *hosts; /* see enum resolver_kind */
 	struct net_tls *tls;
 	struct seal_zstd *zstd;
+	struct signer *signer;
+	struct sign_keys *keys;
 	struct secret relay_key, approve_key, policy_key;
 	char smarthost_password[1024];
 	unsigned char relay_pub[32], deployment[16];

@@ -252,7 +252,7 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->chunks = m->chunks;
 	job->attempts = m->attempts;
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
-	job_rewind(job, false);
+	job_rewind(job, JOB_PASS_CHECK);
 	job_read(job);
 }
 
@@ -268,7 +268,13 @@ on_plain(void *arg, const void *p, size_t n)
 	struct job *job = arg;
 
 	body_tag_add(job->tag, p, n);
-	if (job->relaying) {
+	switch (job->pass) {
+	case JOB_PASS_CHECK:
+		break;
+	case JOB_PASS_SIGN:
+		sign_add(job->sign, p, n);
+		return;
+	case JOB_PASS_RELAY:
 		job_relay_bytes(job, p, n);
 		return;
 	}
@@ -278,12 +284,12 @@ on_plain(void *arg, const void *p, size_t n)
 }
 
 void
-job_rewind(struct job *job, bool relaying)
+job_rewind(struct job *job, enum job_pass pass)
 {
 	seal_open_free(job->open);
 	if (job->tag != NULL)
 		body_tag_end(job->tag, NULL);
-	job->relaying = relaying;
+	job->pass = pass;
 	job->next_chunk = 0;
 	job->tag = body_tag_new(&job->key);
 	job->open =
@@ -304,6 +310,19 @@ is_whole(struct job *job)
 }
 
 static void
+pass_on(struct job *job, bool all)
+{
+	if (job->pass == JOB_PASS_RELAY)
+		job_relay_read(job, all);
+	else if (!all)
+		job_read(job);
+	else if (job->pass == JOB_PASS_CHECK)
+		job_sign(job);
+	else
+		job_signed(job);
+}
+
+static void
 on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 {
 	struct job *job = arg;
@@ -319,7 +338,7 @@ on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 	}
 	job->op = NULL;
 	if (st != RELAY_DONE) {
-		if (job->relaying && job->client != NULL)
+		if (job->client != NULL)
 			client_abort(
 			    job->client, "the database did not answer");
 		else
@@ -330,12 +349,8 @@ on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 		client_free(job->client);
 		job->client = NULL;
 		job_integrity(job, "body");
-	} else if (job->relaying) {
-		job_relay_read(job, job->next_chunk >= job->chunks);
-	} else if (job->next_chunk >= job->chunks) {
-		job_route(job);
 	} else {
-		job_read(job);
+		pass_on(job, job->next_chunk >= job->chunks);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include "deliver/client.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
+#include "deliver/sign.h"
 #include "mail/digest.h"
 #include "seal/body.h"
 #include "seal/release.h"
@@ -31,6 +32,13 @@ enum job_no_go {
 	JOB_LEASE_OVER, /* the gate ended it */
 	JOB_LEASE_KEPT, /* fetch again: other recipients may be due */
 	JOB_NO_ANSWER, /* it may have said go; no dot left */
+};
+
+/* Why the body is read; one after the other. */
+enum job_pass {
+	JOB_PASS_CHECK,
+	JOB_PASS_SIGN, /* of a body too large to be kept */
+	JOB_PASS_RELAY,
 };
 
 struct job {
@@ -73,7 +81,10 @@ struct job {
 	/* Reading the body. */
 	struct seal_open *open;
 	struct body_tag *tag;
-	bool relaying, read_failed;
+	enum job_pass pass;
+	bool read_failed;
+	struct sign *sign; /* of the pass that signs */
+	struct buf prefix; /* fields before the frozen bytes */
 	struct buf kept;
 	bool is_kept;
 
@@ -101,7 +112,12 @@ void job_integrity(struct job *job, const char *why);
 void job_fetch(struct job *job);
 /* Read `JOB_CHUNKS` more chunks of the current pass. */
 void job_read(struct job *job);
-void job_rewind(struct job *job, bool relaying);
+void job_rewind(struct job *job, enum job_pass pass);
+
+/* job_sign.c: the body is what was approved; sign it, then find a next hop. */
+void job_sign(struct job *job);
+/* The pass that signs is over. */
+void job_signed(struct job *job);
 
 /* job_relay.c */
 void job_route(struct job *job);

@@ -91,14 +91,18 @@ on_body(void *arg)
 {
 	struct job *job = arg;
 
+	if (job->pass != JOB_PASS_RELAY)
+		client_body(
+		    job->client, (const char *)job->prefix.p, job->prefix.n);
 	if (job->is_kept) {
+		job->pass = JOB_PASS_RELAY;
 		client_body(
 		    job->client, (const char *)job->kept.p, job->kept.n);
 		client_body_end(job->client);
 		return;
 	}
-	if (!job->relaying)
-		job_rewind(job, true);
+	if (job->pass != JOB_PASS_RELAY)
+		job_rewind(job, JOB_PASS_RELAY);
 	job_read(job);
 }
 
@@ -314,7 +318,7 @@ next_address(struct job *job)
 		.mail_from = job->mail_from,
 		.rcpt = job->due_rcpt,
 		.rcpt_count = job->due_count,
-		.size = job->size,
+		.size = job->size + (int64_t)job->prefix.n,
 		.is_8bit = job->is_8bit,
 		.needs_utf8 = job->params.smtputf8,
 		.require_tls = job->params.require_tls,
@@ -339,7 +343,7 @@ next_address(struct job *job)
 		conf.password = str_of(job->ctx->smarthost_password);
 	}
 	/* A new transaction reads the body from its beginning. */
-	job->relaying = false;
+	job->pass = JOB_PASS_CHECK;
 	job->phase = JOB_PREPARING;
 	job->client = client_start(job->ctx->loop, &conf, &events, job);
 }

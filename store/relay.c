@@ -17,6 +17,7 @@
 #define POOL_CONNS 4
 #define POOL_QUEUE 4096
 #define CLAIM_MAX 64
+#define DKIM_MAX 4
 
 struct relay_op {
 	LIST_ENTRY(relay_op) link;
@@ -29,6 +30,7 @@ struct relay_op {
 		relay_body_fn *body;
 		relay_done_fn *done;
 		relay_stats_fn *stats;
+		relay_dkim_fn *dkim;
 	} fn;
 };
 
@@ -245,6 +247,39 @@ relay_fetch(struct relay *r, const struct store_lease *l, relay_fetch_fn *done,
 	op = call(
 	    r, "select * from api.fetch_1($1,$2,$3,$4)", &a, on_fetch, arg);
 	op->fn.fetch = done;
+	return op;
+}
+
+static void
+on_dkim(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = take(arg);
+	enum relay_status st = status_of(err, res);
+	struct relay_dkim v[DKIM_MAX];
+	size_t n = 0;
+	int row;
+
+	for (row = 0; st == RELAY_DONE && row < pg_rows(res) && n < DKIM_MAX;
+	     row++) {
+		v[n].is_ed25519 = pg_get_text(res, row, "algo")[0] == 'e';
+		v[n].domain = str_of(pg_get_text(res, row, "domain"));
+		v[n].selector = str_of(pg_get_text(res, row, "selector"));
+		v[n++].sealed = pg_get_bytes(res, row, "sealed");
+	}
+	op.fn.dkim(op.arg, st, why_of(err, res), v, n);
+}
+
+struct relay_op *
+relay_dkim_keys(struct relay *r, const struct store_lease *l,
+    relay_dkim_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	lease_args(&a, l);
+	op = call(
+	    r, "select * from api.dkim_keys_1($1,$2,$3,$4)", &a, on_dkim, arg);
+	op->fn.dkim = done;
 	return op;
 }
 

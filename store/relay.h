@@ -72,6 +72,12 @@ struct relay_rcpt {
 	char text[256]; /* printable ASCII */
 };
 
+/* A key that signs for the sender's domain. Text is valid during the call. */
+struct relay_dkim {
+	bool is_ed25519;
+	struct str domain, selector, sealed;
+};
+
 struct relay_stats {
 	int due, uncertain, held;
 	int64_t oldest_held_us; /* 0 = none */
@@ -89,6 +95,8 @@ typedef void relay_body_fn(
     void *arg, enum relay_status st, int seq, struct str chunk);
 /* `why` is the code or reason; "" for RELAY_DONE. */
 typedef void relay_done_fn(void *arg, enum relay_status st, const char *why);
+typedef void relay_dkim_fn(void *arg, enum relay_status st, const char *why,
+    const struct relay_dkim *v, size_t n);
 typedef void relay_stats_fn(
     void *arg, enum relay_status st, const struct relay_stats *stats);
 
@@ -104,6 +112,12 @@ struct relay_op *relay_claim(struct relay *r, const char *worker, int limit,
     int lease_s, relay_claim_fn *done, void *arg);
 struct relay_op *relay_fetch(struct relay *r, const struct store_lease *l,
     relay_fetch_fn *done, void *arg);
+/*
+ * None: the domain has no keys. REFUSED with "store_unavailable": it has, and
+ * none of them may be used.
+ */
+struct relay_op *relay_dkim_keys(struct relay *r, const struct store_lease *l,
+    relay_dkim_fn *done, void *arg);
 /* At most `limit` chunks from `from`. */
 struct relay_op *relay_body(struct relay *r, const struct store_lease *l,
     int from, int limit, relay_body_fn *done, void *arg);

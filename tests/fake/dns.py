@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 
-A, CNAME, MX, AAAA = 1, 5, 15, 28
+A, CNAME, PTR, MX, TXT, AAAA = 1, 5, 12, 15, 16, 28
 SERVFAIL, NXDOMAIN, REFUSED = 2, 3, 5
 SILENT, TRUNCATED, SHORT = object(), object(), object()
 
@@ -86,6 +86,16 @@ class FakeDns:
 
     def cname(self, name, target):
         self._add(name, CNAME, target)
+
+    def txt(self, name, *texts):
+        self._add(name, TXT, *(b"".join(
+            bytes([len(part)]) + part for part in (
+                text.encode()[i:i + 255]
+                for i in range(0, len(text), 255))) for text in texts))
+
+    def ptr(self, address, name):
+        self._add(ipaddress.ip_address(address).reverse_pointer, PTR,
+                  packed(name))
 
     def fail(self, name, how):
         """An rcode, SILENT, TRUNCATED (over UDP) or SHORT (cut rdata)."""

@@ -182,7 +182,8 @@ class Deployment:
                 ("seal.key", "audit-key", os.urandom(32))):
             path = os.path.join(keys, name)
             seals.key_file(path, kind, data, name.endswith(".pub"))
-            self._own(path)
+            if not name.endswith(".pub"):  # root's, so that ctl takes them
+                self._own(path)
         self.deployment = os.urandom(16)
         path = os.path.join(keys, "deployment.id")
         with open(path, "w") as f:

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: ISC
+"""
+What leaves is signed with both keys of its domain, and three verifiers that
+are not ours agree, whatever the body looks like. Keys are published before
+they are used, overlap when they change, and are never missing by accident.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import dkim
+import pytest
+
+from tests.fake.dns import FakeDns
+from tests.lib import postern
+from tests.lib.relaying import Relaying
+
+HERE = os.path.join(postern.TOP, "tests", "dkim")
+DOMAIN = "acme.example"
+
+
+@pytest.fixture(scope="module")
+def r():
+    with FakeDns() as dns, Relaying(
+            resolver=["127.0.0.1:%d" % dns.port]) as it:
+        it.dns = dns
+        it.records = {}
+        it.start_worker()
+        yield it
+
+
+@pytest.fixture(autouse=True)
+def mx(r):
+    r.mx.reset()
+    yield r.mx
+    r.mx.script.clear()
+
+
+def publish(r, text):
+    """What posternctl printed, as DNS would have it."""
+    for name, strings in re.findall(r"^(\S+)\. TXT (.*)$", text, re.M):
+        value = "".join(re.findall(r'"([^"]*)"', strings))
+        r.records[name] = value
+        r.dns.txt(name, value)
+
+
+def new_pair(r, pair, use=True):
+    out = r.signed_in("dkim", "new", DOMAIN, "--pair", pair)
+    publish(r, out)
+    if use:
+        r.signed_in("dkim", "use", DOMAIN, pair)
+    return out
+
+
+@pytest.fixture(scope="module")
+def signing(r):
+    new_pair(r, "first")
+    return r
+
+
+def forget_keys(r):
+    """The worker keeps keys for 15 s; a new worker knows none."""
+    r.worker.stop()
+    r.start_worker()
+
+
+# -- verifiers ----------------------------------------------------------------
+
+def by_python(r, raw):
+    """{selector: verified} of every signature."""
+    def ask(name, timeout=5):
+        text = r.records.get(name.decode().rstrip("."))
+        return text.encode() if text else None
+    d = dkim.DKIM(raw)
+    found = {}
+    for i in range(len([h for h, _ in d.headers
+                        if h.lower() == b"dkim-signature"])):
+        v = dkim.DKIM(raw)
+        try:
+            good = v.verify(idx=i, dnsfunc=ask)
+        except dkim.ValidationError:
+            good = False
+        found[v.signature_fields[b"s"].decode()] = good
+    return found
+
+
+def by_opendkim(r, path):
+    """opendkim's own test mode; True when it says that all is well."""
+    table = r.path("records.txt")
+    with open(table, "w") as f:
+        for name, text in r.records.items():
+            f.write("%s %s\n" % (name, text))
+    with open(r.path("opendkim.conf"), "w") as f:
+        f.write("Mode v\nTestDNSData file:%s\n" % table)
+    done = subprocess.run(
+        ["/usr/sbin/opendkim", "-x", r.path("opendkim.conf"), "-vvv", "-t",
+         path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode == 0 and re.search(
+        "verification \\(.*\\) succeeded", done.stdout) is not None, \
+        done.stdout
+
+
+def by_mailauth(r, paths):
+    """[{selector: result}] for each file."""
+    with open(r.path("records.json"), "w") as f:
+        json.dump(r.records, f)
+    done = subprocess.run(
+        [shutil.which("node", path="/usr/bin:" + os.environ["PATH"]),
+         "verify.js", r.path("records.json"), *paths], cwd=HERE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+    return [{x["selector"]: x["result"] for x in json.loads(line)}
+            for line in done.stdout.splitlines()]
+
+
+def kept(r, got, name="mail.eml"):
+    path = r.path(name)
+    with open(path, "wb") as f:
+        f.write(got["data"])
+    return path
+
+
+# -- bodies -------------------------------------------------------------------
+
+PLAIN = b"From: <@BOX@>\r\nTo: <ann@dest.example>\r\nSubject: Report\r\n"
+MIME = PLAIN + (b"MIME-Version: 1.0\r\nContent-Type: text/plain; "
+                b"charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n")
+PARTS = PLAIN + b"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; " \
+    b"boundary=b\r\n\r\n"
+BODIES = {
+    "plain": PLAIN + b"\r\nHello\r\n",
+    "empty": PLAIN + b"\r\n",
+    "one empty line": PLAIN + b"\r\n\r\n",
+    "many empty lines": PLAIN + b"\r\n" + b"\r\n" * 40,
+    "blank lines of spaces": PLAIN + b"\r\n \r\n\t\r\n  \t \r\n",
+    "trailing blanks": PLAIN + b"\r\none  \r\ntwo\t\r\nthree \t \r\n",
+    "trailing empty lines": PLAIN + b"\r\ntext\r\n\r\n\r\n\r\n",
+    "inner blanks": PLAIN + b"\r\na  b\t\tc \t d\r\n   leading\r\n",
+    "a dot": PLAIN + b"\r\n.\r\n",
+    "dots": PLAIN + b"\r\n..\r\n...\r\n.a\r\n. \r\n.\r\n",
+    "a dot at the end": PLAIN + b"\r\ntext\r\n.\r\n.\r\n",
+    "longest lines": PLAIN + b"\r\n" + b"\r\n".join(
+        [b"x" * 998] * 20) + b"\r\n",
+    "lines at block edges": PLAIN + b"\r\n" + b"".join(
+        b"y" * n + b"\r\n" for n in range(960, 998)),
+    "8 bit": MIME + "\r\nGr\u00fc\u00dfe aus K\u00f6ln\r\n".encode(),
+    "8 bit, long": MIME + b"\r\n" + "\u00e4\u20ac\r\n".encode() * 5000,
+    "latin 1": MIME.replace(b"utf-8", b"iso-8859-1")
+    + b"\r\nGr\xfc\xdfe\r\n",
+    "emoji": MIME + "\r\n\U0001f4ee \U0001f469\u200d\U0001f4bb\r\n".encode(),
+    "encoded subject": PLAIN.replace(
+        b"Report", b"=?utf-8?B?R3LDvMOfZQ==?= =?utf-8?Q?=E2=82=AC?=")
+    + b"\r\nx\r\n",
+    "folded subject": PLAIN.replace(
+        b"Report", b"a\r\n  b\r\n\tc   d\r\n e") + b"\r\nx\r\n",
+    "blanks in the header": PLAIN.replace(
+        b"Subject: Report", b"subject:   Report\t \t of   2026  ")
+    + b"\r\nx\r\n",
+    "no subject": PLAIN.replace(b"Subject: Report\r\n", b"") + b"\r\nx\r\n",
+    "empty subject": PLAIN.replace(b"Report", b"") + b"\r\nx\r\n",
+    "many recipients": PLAIN.replace(
+        b"<ann@dest.example>", b",\r\n ".join(
+            b"<p%d@dest.example>" % i for i in range(60))) + b"\r\nx\r\n",
+    "display name": PLAIN.replace(
+        b"<@BOX@>", b"\"A: \\\"Bot\\\", the first\" <@BOX@>")
+    + b"\r\nx\r\n",
+    "reply headers": PLAIN + b"In-Reply-To: <a@b.example>\r\nReferences: "
+    b"<a@b.example>\r\n <c@d.example>\r\nReply-To: <@BOX@>\r\n\r\nx\r\n",
+    "list headers": PLAIN + b"List-Unsubscribe: <https://u.example/x>\r\n"
+    b"List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n\r\nx\r\n",
+    "unknown headers": PLAIN + b"X-A: 1\r\nX-A: 2\r\nx-b:\r\n\r\nx\r\n",
+    "multipart": PARTS + b"--b\r\n\r\none\r\n--b\r\nContent-Type: "
+    b"text/html\r\n\r\n<b>two</b>\r\n--b--\r\n",
+    "attachment": PARTS + b"--b\r\n\r\none\r\n--b\r\nContent-Type: "
+    b"application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n"
+    b"Content-Disposition: attachment; filename=x.bin\r\n\r\n"
+    + b"QUJD\r\n" * 300 + b"--b--\r\n",
+    "quoted-printable": PLAIN + b"MIME-Version: 1.0\r\nContent-Type: "
+    b"text/plain; charset=utf-8\r\nContent-Transfer-Encoding: "
+    b"quoted-printable\r\n\r\nGr=C3=BC=C3=9Fe =\r\nall\r\n",
+    "too large to be kept": PLAIN + b"\r\n" + b"".join(
+        b"%07d %s\r\n" % (i, b"z" * (i % 70)) for i in range(30000)),
+}
+
+
+def test_awkward_bodies(signing, mx, tmp_path):
+    r = signing
+    for name, raw in BODIES.items():
+        mid = r.submit(raw=raw)
+        r.wait_state(mid, "sent")
+    assert len(BODIES) > 30 and len(mx.messages) == len(BODIES)
+    paths = []
+    for name, got in zip(BODIES, mx.messages):
+        raw = got["data"]
+        assert raw.count(b"DKIM-Signature: ") == 2, name
+        assert by_python(r, raw) == {"firstr": True, "firste": True}, name
+        paths.append(kept(r, got, "%d.eml" % len(paths)))
+        good, said = by_opendkim(r, paths[-1])
+        assert good, (name, said)
+        # Nothing but the signatures stands before what was approved.
+        size = r.sql("SELECT size FROM d.message WHERE mail_from = %s AND "
+                     "size = %s LIMIT 1", got["mail_from"],
+                     len(raw) - raw.index(b"Received: by "))
+        assert size, name
+    if not os.path.isdir(os.path.join(HERE, "node_modules")):
+        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund",
+                               "--ignore-scripts"], cwd=HERE)
+        assert done.returncode == 0
+    for name, found in zip(BODIES, by_mailauth(r, paths)):
+        assert found == {"firstr": "pass", "firste": "pass"}, name
+
+
+def test_a_changed_byte_shows(signing, mx):
+    r = signing
+    r.wait_state(r.submit(), "sent")
+    raw = mx.messages[0]["data"]
+    assert all(by_python(r, raw).values())
+    for old, new in ((b"Hello", b"Hullo"), (b"Subject: Report",
+                     b"Subject: Rapport"), (b"To: <ann@", b"To: <eve@")):
+        assert old in raw
+        bad = raw.replace(old, new)
+        assert not any(by_python(r, bad).values()), old
+        with open(r.path("bad.eml"), "wb") as f:
+            f.write(bad)
+        assert not by_opendkim(r, r.path("bad.eml"))[0]
+
+
+@pytest.mark.parametrize("field", [
+    "From: <ceo@acme.example>", "Subject: Another", "Reply-To: <eve@e.example>",
+    "To: <eve@e.example>", "Content-Type: text/html", "Sender: <x@y.example>"])
+def test_nothing_can_be_added(signing, mx, field):
+    """A field that is signed cannot come once more, nor for the first time."""
+    r = signing
+    r.wait_state(r.submit(), "sent")
+    raw = mx.messages[0]["data"]
+    assert not any(by_python(r, field.encode() + b"\r\n" + raw).values())
+
+
+# -- keys ---------------------------------------------------------------------
+
+def test_the_private_keys_are_sealed(signing):
+    rows = signing.sql("SELECT selector, sealed FROM d.dkim_key")
+    assert len(rows) >= 2
+    for row in rows:
+        assert b"PRIVATE KEY" not in bytes(row["sealed"])
+
+
+def test_use_needs_the_records(r):
+    out = r.signed_in("dkim", "new", DOMAIN, "--pair", "unseen")
+    assert "unseenr._domainkey.acme.example. TXT" in out
+    refused = r.signed_in("dkim", "use", DOMAIN, "unseen", ok=False)
+    assert "unseenr._domainkey.acme.example is not there" in refused
+    r.dns.txt("unseenr._domainkey." + DOMAIN, "v=DKIM1; k=rsa; p=AAAA")
+    refused = r.signed_in("dkim", "use", DOMAIN, "unseen", ok=False)
+    assert "has another key" in refused
+    r.signed_in("dkim", "remove", DOMAIN, "unseen")
+
+
+def test_rotation_overlaps(signing, mx):
+    r = signing
+    new_pair(r, "second", use=False)
+    r.wait_state(r.submit(), "sent")
+    assert set(by_python(r, mx.messages[0]["data"])) == {"firstr", "firste"}
+    r.signed_in("dkim", "use", DOMAIN, "second")
+    forget_keys(r)
+    r.wait_state(r.submit(), "sent")
+    assert by_python(r, mx.messages[1]["data"]) == {
+        "secondr": True, "seconde": True}
+    # What left before is still looked up.
+    assert all(by_python(r, mx.messages[0]["data"]).values())
+    refused = r.signed_in("dkim", "remove", DOMAIN, "first", ok=False)
+    assert "state_conflict" in refused
+    listed = r.signed_in("dkim", "list", DOMAIN)
+    assert "retired first (RSA)" in listed and "signs second" in listed
+    r.sql("UPDATE d.dkim_key SET retired_at = retired_at - interval '8 days' "
+          "WHERE pair = 'first'")
+    r.signed_in("dkim", "remove", DOMAIN, "first")
+    assert "first" not in r.signed_in("dkim", "list", DOMAIN)
+    refused = r.signed_in("dkim", "new", DOMAIN, "--pair", "second", ok=False)
+    assert "state_conflict" in refused
+
+
+@pytest.mark.parametrize("how", ["gone", "swapped"])
+def test_never_unsigned_by_accident(signing, mx, how):
+    """A key that is missing or is not the domain's: the mail waits, loudly."""
+    r = signing
+    rows = r.sql("SELECT * FROM d.dkim_key WHERE retired_at IS NULL AND "
+                 "used_at IS NOT NULL")
+    if how == "gone":
+        r.sql("UPDATE d.dkim_key SET retired_at = now() WHERE used_at "
+              "IS NOT NULL AND retired_at IS NULL")
+    else:
+        r.sql("UPDATE d.dkim_key SET selector = 'x' || selector WHERE "
+              "retired_at IS NULL AND used_at IS NOT NULL")
+    forget_keys(r)
+    mark = r.worker.mark()
+    mid = r.submit()
+    r.wait_state(mid, "deferred")
+    assert r.worker.wait("deliver.unsigned", since=mark)["level"] == "error"
+    assert not mx.messages
+    for row in rows:
+        r.sql("UPDATE d.dkim_key SET retired_at = NULL, selector = %s WHERE "
+              "pair = %s AND algo = %s", row["selector"], row["pair"],
+              row["algo"])
+    forget_keys(r)
+    r.due(mid)
+    r.wait_state(mid, "sent")
+    assert all(by_python(r, mx.messages[0]["data"]).values())
+
+
+def test_a_domain_without_keys_sends_unsigned(r, mx):
+    r.add_domain("acme", "plain.example")
+    box = r.add_inbox("bot@plain.example")
+    r.set_mode(box, 4)
+    r.wait_state(r.submit(box=box), "sent")
+    assert mx.messages[0]["data"].startswith(b"Received: by ")
+
+
+# -- what DNS says ------------------------------------------------------------
+
+def test_domain_check(signing):
+    r = signing
+    said = r.signed_in("domain", "check", DOMAIN, ok=False)
+    for line in ("spf .*fail", "dmarc .*warn", "mx .*warn", "ptr .*fail",
+                 "dkim .*ok"):
+        assert re.search(line, said), (line, said)
+    r.dns.mx(DOMAIN, (10, "mx." + DOMAIN))
+    r.dns.txt(DOMAIN, "v=spf1 ip4:192.0.2.7 -all", "other=1")
+    r.dns.txt("_dmarc." + DOMAIN, "v=DMARC1; p=reject")
+    r.dns.a(r.hostname, "192.0.2.7")
+    r.dns.ptr("192.0.2.7", r.hostname)
+    said = r.signed_in("domain", "check", DOMAIN)
+    assert "fail" not in said and "warn" not in said, said
+    r.dns.txt(DOMAIN, "v=spf1 mx -all")
+    said = r.signed_in("domain", "check", DOMAIN, ok=False)
+    assert re.search("spf .*fail.*neither", said), said
