@@ -53,8 +53,9 @@ static json_t *
 inbox(const struct store_cred *cred)
 {
 	return json_pack(
-	    "{s:s, s:o, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:o, s:o}",
-	    "inbox_id", cred->address, "display_name",
+	    "{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:o, s:o}",
+	    "inbox_id", cred->address, "email", cred->address, "pod_id",
+	    cred->tenant_slug, "display_name",
 	    api_json_strn(cred->display_name, strlen(cred->display_name)),
 	    "tenant", cred->tenant_slug, "oversight_mode",
 	    policy_mode_name(cred->mode), "mode_in_words",
@@ -97,6 +98,12 @@ me(const struct store_cred *cred)
 	    cred->rcpt_max, "size", (json_int_t)cred->size_max);
 	used = json_pack("{s:i, s:i, s:i}", "messages_day", cred->used_day,
 	    "messages_month", cred->used_month, "held", cred->held);
+	/* as AgentMail's clients name them */
+	json_object_set_new(doc, "scope_type", json_string("inbox"));
+	json_object_set_new(doc, "scope_id", json_string(cred->address));
+	json_object_set_new(
+	    doc, "organization_id", json_string(cred->tenant_slug));
+	json_object_set_new(doc, "api_key_id", key_id(cred->key));
 	json_object_set_new(doc, "principal",
 	    json_string(cred->kind == 's'   ? "session_key"
 			: cred->kind == 't' ? "test_key"
@@ -139,19 +146,47 @@ api_op_auth_me(struct http_request *req)
 	call->op = store_limits(api_cred(req), on_limits, call);
 }
 
+/* The list has one, as a key has one inbox. */
+static void
+on_created(void *arg, enum err_code code, int64_t at)
+{
+	struct api_call *call = arg;
+	bool list = call->number != 0;
+	struct http_request *req = api_call_end(call);
+	json_t *doc;
+
+	if (code != E_NONE) {
+		api_refuse(req, code);
+		return;
+	}
+	doc = inbox(api_cred(req));
+	json_object_set_new(doc, "created_at", api_json_time(at));
+	json_object_set_new(doc, "updated_at", api_json_time(at));
+	if (list)
+		doc = json_pack("{s:i, s:i, s:n, s:[o]}", "count", 1, "limit",
+		    API_LIMIT_MAX, "next_page_token", "inboxes", doc);
+	http_reply_json(req, 200, doc);
+}
+
+static void
+ask_inbox(struct http_request *req, int list)
+{
+	struct api_call *call = api_call_new(req);
+
+	call->number = list;
+	call->op = store_inbox_created(api_cred(req), on_created, call);
+}
+
 void
 api_op_inboxes_list(struct http_request *req)
 {
-	http_reply_json(req, 200,
-	    json_pack("{s:i, s:i, s:n, s:[o]}", "count", 1, "limit",
-		API_LIMIT_MAX, "next_page_token", "inboxes",
-		inbox(api_cred(req))));
+	ask_inbox(req, 1);
 }
 
 void
 api_op_inboxes_get(struct http_request *req)
 {
-	http_reply_json(req, 200, inbox(api_cred(req)));
+	ask_inbox(req, 0);
 }
 
 static void

@@ -39,6 +39,7 @@ api_new(struct loop *loop, struct store *store, const struct api_setup *setup)
 		.routes = api_routes,
 		.routes_n = sizeof(api_routes) / sizeof(api_routes[0]),
 		.authorize = api_authorize,
+		.dress = api_v0_dress,
 		.app = api,
 		.headers = fixed_headers,
 		.tls = setup->tls,
@@ -50,6 +51,7 @@ api_new(struct loop *loop, struct store *store, const struct api_setup *setup)
 	api->loop = loop;
 	api->store = store;
 	api->setup = *setup;
+	TAILQ_INIT(&api->watches);
 	api->server = http_server_new(loop_base(loop), &conf);
 	return api;
 }
@@ -71,6 +73,7 @@ api_configure(struct api *api, const struct api_setup *setup)
 void
 api_drain(struct api *api, void (*done)(void *arg), void *arg)
 {
+	api_watches_end(api);
 	http_server_drain(api->server, done, arg);
 }
 

@@ -12,13 +12,16 @@
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/codec.h"
 #include "base/errors.h"
+#include "base/queue.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "http/server.h"
 #include "store/credential.h"
 
 struct http_request;
+struct store_event;
 struct store_message;
 struct store_op;
 struct store_recipient;
@@ -40,6 +43,7 @@ struct api {
 	struct store *store;
 	struct api_setup setup;
 	struct http_server *server;
+	TAILQ_HEAD(api_watches, api_watch) watches; /* watch.c */
 };
 
 struct api *api_of(const struct http_request *req);
@@ -115,6 +119,14 @@ json_t *api_render_message(
 json_t *api_render_hold(int state, const char *reasons, int64_t until);
 void api_render_digest(char out[72], const unsigned char digest[32]);
 json_t *api_render_recipient(const struct store_recipient *r);
+json_t *api_render_event(
+    const struct uuid *message, const struct store_event *e);
+
+/* v0.c */
+http_dress_fn api_v0_dress;
+
+/* watch.c: end all waits and streams, as the server is about to. */
+void api_watches_end(struct api *api);
 
 /* page.c */
 #define API_PAGE_TOKEN_MAX 64

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include "api/internal.h"
 #include "base/buf.h"
 #include "base/xalloc.h"
@@ -166,23 +164,6 @@ api_op_messages_list(struct http_request *req)
 	buf_free(&q.filters);
 }
 
-/* An id of an event that is the same whenever it is asked for. */
-static json_t *
-event_id(const struct uuid *message, int n)
-{
-	unsigned char in[20], sum[EVP_MAX_MD_SIZE];
-	struct uuid u;
-	char id[UUID_ID_MAX];
-	unsigned int len;
-
-	memcpy(in, message->b, 16);
-	memcpy(in + 16, &n, 4);
-	BUG_ON(!EVP_Digest(in, sizeof(in), sum, &len, EVP_sha256(), NULL));
-	memcpy(u.b, sum, 16);
-	uuid_to_id(id, "evt_", &u);
-	return json_string(id);
-}
-
 static void
 on_events(
     void *arg, enum err_code code, const struct store_event *e, size_t count)
@@ -199,12 +180,7 @@ on_events(
 	}
 	list = json_array();
 	for (i = 0; i < count; i++)
-		json_array_append_new(list,
-		    json_pack("{s:o, s:s, s:o, s:s, s:s, s:o}", "event_id",
-			event_id(&id, e[i].n), "type", e[i].type, "at",
-			api_json_time(e[i].at), "actor", e[i].actor, "status",
-			policy_state_name(e[i].state), "detail",
-			api_json_text(e[i].detail)));
+		json_array_append_new(list, api_render_event(&id, &e[i]));
 	http_reply_json(req, 200,
 	    json_pack(
 		"{s:I, s:o}", "count", (json_int_t)count, "events", list));

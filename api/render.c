@@ -2,7 +2,10 @@
 /* render.c - a message as the JSON of decision D13. */
 #include <string.h>
 
+#include <openssl/evp.h>
+
 #include "api/internal.h"
+#include "base/xalloc.h"
 #include "mail/digest.h"
 #include "policy/vocabulary.h"
 #include "store/message.h"
@@ -137,4 +140,30 @@ api_render_recipient(const struct store_recipient *r)
 	    api_json_text(r->reply), "attempts", r->attempts, "next_attempt_at",
 	    api_json_time(r->next_attempt_at), "updated_at",
 	    api_json_time(r->updated_at));
+}
+
+/* An id of an event that is the same whenever it is asked for. */
+static json_t *
+event_id(const struct uuid *message, int n)
+{
+	unsigned char in[20], sum[EVP_MAX_MD_SIZE];
+	struct uuid u;
+	char id[UUID_ID_MAX];
+	unsigned int len;
+
+	memcpy(in, message->b, 16);
+	memcpy(in + 16, &n, 4);
+	BUG_ON(!EVP_Digest(in, sizeof(in), sum, &len, EVP_sha256(), NULL));
+	memcpy(u.b, sum, 16);
+	uuid_to_id(id, "evt_", &u);
+	return json_string(id);
+}
+
+json_t *
+api_render_event(const struct uuid *message, const struct store_event *e)
+{
+	return json_pack("{s:o, s:s, s:o, s:s, s:s, s:o}", "event_id",
+	    event_id(message, e->n), "type", e->type, "at",
+	    api_json_time(e->at), "actor", e->actor, "status",
+	    policy_state_name(e->state), "detail", api_json_text(e->detail));
 }

@@ -24,6 +24,7 @@
 
 #define IDEM_MAX 256
 #define PIECE 65536
+#define SEND_PATH "/v1/messages/send"
 
 struct send {
 	struct http_request *req;
@@ -95,14 +96,13 @@ take_idem_key(struct submit_envelope *env, const struct http_request *req,
 
 /* A path by its inbox, so that aliases and `me` are the same request. */
 static struct submit_hash *
-start_hash(const struct http_request *req)
+start_hash(const struct http_request *req, const char *path)
 {
 	const struct store_cred *cred = api_cred(req);
 	const char *envelope = http_request_header(req, "x-postern-envelope");
 	struct submit_hash *hash;
 
-	hash = submit_hash_new(
-	    cred, "POST", "/v1/messages/send", http_request_type(req));
+	hash = submit_hash_new(cred, "POST", path, http_request_type(req));
 	if (envelope != NULL)
 		submit_hash_add(hash, envelope, strlen(envelope) + 1);
 	return hash;
@@ -163,8 +163,8 @@ on_json_room(void *arg)
 		feed_json(s);
 }
 
-static void
-send_json(struct http_request *req)
+void
+send_document(struct http_request *req, json_t *root, const char *path)
 {
 	struct submit_envelope env = {
 		.door = http_request_is_inner(req) ? SUBMIT_MCP : SUBMIT_REST,
@@ -177,16 +177,13 @@ send_json(struct http_request *req)
 	struct buf bytes = { 0 };
 	struct send *s;
 	const char *body;
-	json_t *root;
 	size_t n;
 
 	body = http_request_body(req, &n);
 	take_idem_key(&env, req, &fault);
-	root = api_json_object(body, n, &fault);
-	if (root != NULL)
-		send_take_json(&env, &mem, &bytes, root, api_cred(req), &fault);
+	send_take_json(&env, &mem, &bytes, root, api_cred(req), &fault);
 	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
-		hash = start_hash(req);
+		hash = start_hash(req, path);
 		submit_hash_add(hash, body, n);
 		submit_hash_end(hash, request);
 		env.request = request;
@@ -198,8 +195,24 @@ send_json(struct http_request *req)
 		buf_free(&bytes);
 		api_fault_reply(req, &fault);
 	}
-	json_decref(root);
 	arena_free(&mem);
+}
+
+static void
+send_json(struct http_request *req)
+{
+	struct api_fault fault = { 0 };
+	const char *body;
+	json_t *root;
+	size_t n;
+
+	body = http_request_body(req, &n);
+	root = api_json_object(body, n, &fault);
+	if (root != NULL)
+		send_document(req, root, SEND_PATH);
+	else
+		api_fault_reply(req, &fault);
+	json_decref(root);
 }
 
 /* Raw. */
@@ -252,7 +265,7 @@ send_raw(struct http_request *req)
 	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
 		env.size = n > 0 ? n : 0;
 		s = start_send(req, &env, on_raw_room);
-		s->hash = start_hash(req);
+		s->hash = start_hash(req, SEND_PATH);
 		http_request_keep(req, s, NULL);
 		http_request_stream(
 		    req, api_of(req)->setup.size_max, on_raw_data);

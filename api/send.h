@@ -45,4 +45,10 @@ void send_take_json(struct submit_envelope *env, struct arena *mem,
     struct buf *out, json_t *root, const struct store_cred *cred,
     struct api_fault *fault);
 
+/*
+ * [ends the request] Submit `root` in answer to `req`, whose body it was made
+ * from; `path` names what the request asks for, whatever alias it came by.
+ */
+void send_document(struct http_request *req, json_t *root, const char *path);
+
 #endif

@@ -9,7 +9,8 @@
 
 static const char *const names[] = { "to", "cc", "bcc", "reply_to", "subject",
 	"text", "html", "attachments", "headers", "labels", "in_reply_to",
-	"references", "not_after", "context", "duplicate", "revises", NULL };
+	"references", "not_after", "context", "duplicate", "revises",
+	"track_opens", NULL };
 
 /* One attachment; `field` names it. */
 static void
@@ -35,8 +36,7 @@ take_attachment(struct compose_attachment *a, struct arena *mem, json_t *v,
 	disposition = api_json_str(v, "content_disposition", 20, &inner);
 	content = api_json_str(v, "content", SIZE_MAX, &inner);
 	if (a->filename.n == 0)
-		api_fault_set(
-		    &inner, E_VALIDATION_ERROR, "filename", "is missing");
+		a->filename = str_lit("attachment");
 	if (json_object_get(v, "content") == NULL)
 		api_fault_set(
 		    &inner, E_VALIDATION_ERROR, "content", "is missing");
@@ -162,6 +162,9 @@ send_take_json(struct submit_envelope *env, struct arena *mem, struct buf *out,
 	struct secret random;
 
 	api_json_known(root, names, fault);
+	if (api_json_bool(root, "track_opens", fault))
+		api_fault_set(fault, E_VALIDATION_ERROR, "track_opens",
+		    "nobody is tracked here");
 	c.from_name = str_of(cred->display_name);
 	c.from = str_of(cred->address);
 	take_addresses(&c, env, mem, root, fault);

@@ -75,6 +75,9 @@ fail(struct http_request *req, enum err_code code, const char *field,
 	if (more != NULL)
 		json_object_update_missing(root, more);
 	json_decref(more);
+	conf = req->inner != NULL ? &req->inner->server->conf : conf;
+	if (conf != NULL && conf->dress != NULL)
+		conf->dress(req, &status, root);
 	http_reply_json(req, status, root);
 }
 

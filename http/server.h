@@ -23,6 +23,7 @@
 struct err;
 struct event_base;
 struct http_request;
+struct json_t;
 struct http_server;
 struct net_ledger;
 struct net_peer;
@@ -43,6 +44,10 @@ typedef void http_authorize_fn(struct http_request *req, int principal);
 /* Replaces the JSON error document, e.g. by a page. Must reply. */
 typedef void http_problem_fn(struct http_request *req, enum err_code code,
     int status, const char *message);
+
+/* May change status and document of a JSON error before it leaves. */
+typedef void http_dress_fn(
+    const struct http_request *req, int *status, struct json_t *doc);
 
 struct http_route {
 	const char *method; /* "GET" also answers HEAD */
@@ -66,6 +71,7 @@ struct http_conf {
 	size_t routes_n;
 	http_authorize_fn *authorize;
 	http_problem_fn *problem; /* NULL: JSON as decisions D14 */
+	http_dress_fn *dress; /* or NULL */
 	void *app; /* http_request_app() */
 	/* "Name: value" lines for every reply, NULL at the end; may be NULL. */
 	const char *const *headers;

@@ -24,9 +24,13 @@ struct store_op {
 		store_state_fn *state;
 		store_keys_fn *keys;
 		store_limits_fn *limits;
+		store_threads_fn *threads;
+		store_time_fn *time;
 	} done;
 	void *arg;
 };
+
+static const struct uuid none;
 
 void
 store_op_cancel(struct store_op *op)
@@ -129,7 +133,6 @@ struct store_op *
 store_message_list(const struct store_cred *cred,
     const struct store_list *query, store_list_fn *done, void *arg)
 {
-	static const struct uuid none;
 	struct pg_args args = { 0 };
 	struct store_op *op;
 
@@ -144,6 +147,85 @@ store_message_list(const struct store_cred *cred,
 	    ask(cred, "select * from api.my_list_1($1,$2,$3,$4,$5,$6,$7,$8,$9)",
 		&args, tell_list, arg);
 	op->done.list = done;
+	return op;
+}
+
+struct store_op *
+store_thread_messages(const struct store_cred *cred, const struct uuid *thread,
+    store_list_fn *done, void *arg)
+{
+	struct pg_args args = { 0 };
+	struct store_op *op;
+
+	store_cred_args(&args, cred);
+	pg_uuid(&args, thread);
+	pg_i32(&args, 100);
+	op = ask(cred, "select * from api.my_thread_1($1,$2,$3,$4,$5)", &args,
+	    tell_list, arg);
+	op->done.list = done;
+	return op;
+}
+
+static void
+tell_threads(
+    struct store_op *op, enum err_code code, const struct pg_result *res)
+{
+	size_t i, n = rows_of(code, res);
+	struct store_thread *t = xcalloc(n + 1, sizeof(*t));
+	int row;
+
+	for (i = 0; i < n; i++) {
+		row = (int)i;
+		t[i] = (struct store_thread){
+			.thread = pg_get_uuid(res, row, "thread_id"),
+			.last = pg_get_uuid(res, row, "last_id"),
+			.messages = pg_get_i64(res, row, "messages"),
+			.size = pg_get_i64(res, row, "size"),
+			.subject = pg_get_text(res, row, "subject"),
+			.rcpts = pg_get_text(res, row, "rcpts"),
+			.labels = pg_get_text(res, row, "labels"),
+			.created_at = pg_get_time(res, row, "created_at"),
+			.updated_at = pg_get_time(res, row, "updated_at"),
+		};
+	}
+	op->done.threads(op->arg, code, t, n);
+	free(t);
+}
+
+struct store_op *
+store_threads(const struct store_cred *cred, const struct uuid *after,
+    int limit, store_threads_fn *done, void *arg)
+{
+	struct pg_args args = { 0 };
+	struct store_op *op;
+
+	store_cred_args(&args, cred);
+	pg_uuid(&args, uuid_eq(after, &none) ? NULL : after);
+	pg_i32(&args, limit);
+	op = ask(cred, "select * from api.my_threads_1($1,$2,$3,$4,$5)", &args,
+	    tell_threads, arg);
+	op->done.threads = done;
+	return op;
+}
+
+static void
+tell_time(struct store_op *op, enum err_code code, const struct pg_result *res)
+{
+	op->done.time(op->arg, code,
+	    rows_of(code, res) > 0 ? pg_get_time(res, 0, "created_at") : 0);
+}
+
+struct store_op *
+store_inbox_created(
+    const struct store_cred *cred, store_time_fn *done, void *arg)
+{
+	struct pg_args args = { 0 };
+	struct store_op *op;
+
+	store_cred_args(&args, cred);
+	op = ask(cred, "select * from api.my_inbox_1($1,$2,$3)", &args,
+	    tell_time, arg);
+	op->done.time = done;
 	return op;
 }
 

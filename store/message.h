@@ -62,6 +62,28 @@ typedef void store_list_fn(void *arg, enum err_code code,
 struct store_op *store_message_list(const struct store_cred *cred,
     const struct store_list *query, store_list_fn *done, void *arg);
 
+/* The messages of one thread, oldest first, 100 at most. */
+struct store_op *store_thread_messages(const struct store_cred *cred,
+    const struct uuid *thread, store_list_fn *done, void *arg);
+
+struct store_thread {
+	struct uuid thread, last;
+	int64_t messages, size;
+	const char *subject; /* of its first message */
+	const char *rcpts, *labels; /* of all, joined by \n, repeated */
+	int64_t created_at, updated_at;
+};
+typedef void store_threads_fn(void *arg, enum err_code code,
+    const struct store_thread *threads, size_t count);
+/* Newest first; `after` is the last message of a thread, or all zero. */
+struct store_op *store_threads(const struct store_cred *cred,
+    const struct uuid *after, int limit, store_threads_fn *done, void *arg);
+
+/* When was the inbox made? us since 1970. */
+typedef void store_time_fn(void *arg, enum err_code code, int64_t at);
+struct store_op *store_inbox_created(
+    const struct store_cred *cred, store_time_fn *done, void *arg);
+
 typedef void store_message_fn(
     void *arg, enum err_code code, const struct store_message *m);
 struct store_op *store_message_get(const struct store_cred *cred,

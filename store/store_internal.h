@@ -39,6 +39,7 @@ struct store {
 	struct pg_req *polling;
 	int64_t polled; /* the database's clock at the last poll, us */
 
+	unsigned follows; /* store_follow() that live */
 	unsigned submissions; /* begun and not ended */
 	unsigned chunks; /* in flight, of all uploads */
 	TAILQ_HEAD(uploads, upload) uploads; /* that wait for a slot */

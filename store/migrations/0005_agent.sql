@@ -4,6 +4,10 @@
 SET LOCAL ROLE p_owner;
 GRANT CREATE ON SCHEMA d, api TO p_submit, p_read;
 GRANT EXECUTE ON FUNCTION d.agent, d.note TO p_read;
+-- The first message of a thread has its number.
+CREATE INDEX message_thread ON d.message (thread_id, tenant_id, inbox_id)
+	WHERE thread_id <> message_id;
+CREATE INDEX event_inbox ON d.event (tenant_id, inbox_id, at);
 
 SET LOCAL ROLE p_read;
 
@@ -114,6 +118,118 @@ BEGIN
 	RETURN NEXT;
 END $$;
 
+-- Threads of the inbox, the one with the newest message first.
+CREATE FUNCTION api.my_threads_1(t bigint, k bigint, a bytea, after uuid,
+	lim int) RETURNS TABLE (status int, code text, thread_id uuid,
+	last_id uuid, messages bigint, size bigint, subject text, rcpts text,
+	labels text, created_at timestamptz, updated_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND c.scope = 's' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, l.thread_id, l.message_id, w.n,
+	    w.size, w.subject, w.rcpts, w.labels, w.created_at, l.created_at
+	    FROM (SELECT m.thread_id, m.message_id, m.created_at FROM d.state s
+	        JOIN d.message m ON m.message_id = s.message_id
+	            AND m.tenant_id = t AND m.version = s.version
+	        WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
+	        AND (after IS NULL OR s.message_id < after)
+	        AND NOT EXISTS (SELECT 1 FROM d.message x
+	            WHERE x.thread_id = m.thread_id AND x.tenant_id = t
+	            AND x.inbox_id = c.inbox_id AND x.thread_id <> x.message_id
+	            AND x.message_id > m.message_id)
+	        ORDER BY s.message_id DESC LIMIT least(greatest(lim, 1), 100)) l
+	    CROSS JOIN LATERAL (SELECT count(*) AS n, sum(y.size)::bigint AS size,
+	        (array_agg(y.subject ORDER BY y.message_id))[1] AS subject,
+	        string_agg(array_to_string(y.rcpt, E'\n'), E'\n'
+	            ORDER BY y.message_id) AS rcpts,
+	        string_agg(y.labels, E'\n') AS labels,
+	        min(y.created_at) AS created_at FROM d.message y
+	        WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
+	        AND y.version = 1 AND (y.message_id = l.thread_id
+	        OR y.thread_id = l.thread_id AND y.thread_id <> y.message_id)) w
+	    ORDER BY l.message_id DESC;
+END $$;
+
+-- The messages of one thread, oldest first.
+CREATE FUNCTION api.my_thread_1(t bigint, k bigint, a bytea, th uuid,
+	lim int) RETURNS TABLE (status int, code text, message_id uuid, thread_id uuid, version smallint, round smallint,
+	state smallint, digest bytea, mail_from text, rcpts text, rcpt_kind text,
+	subject text, header_from text, labels text, size bigint, chunks int,
+	rfc_message_id text, in_reply_to text, refs text, reasons text,
+	hold_until timestamptz, verdict text, category text, note text, hint text,
+	edited boolean, decided_at timestamptz, send_at bigint, not_after bigint,
+	test boolean, attachments int, key_id bigint, created_at timestamptz,
+	updated_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND c.scope = 's' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
+	    s.round, s.state, m.digest, m.mail_from,
+	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
+	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.in_reply_to, m.refs, m.reasons,
+	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
+	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
+	    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
+	    s.changed_at
+	    FROM (SELECT y.message_id FROM d.message y
+	        WHERE (y.message_id = th OR y.thread_id = th
+	            AND y.thread_id <> y.message_id) AND y.tenant_id = t
+	        AND y.inbox_id = c.inbox_id AND y.version = 1
+	        ORDER BY y.message_id LIMIT least(greatest(lim, 1), 100)) z
+	    JOIN d.state s ON s.message_id = z.message_id AND s.tenant_id = t
+	    JOIN d.message m ON m.message_id = s.message_id
+	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
+	        y.at FROM d.decision y WHERE y.message_id = m.message_id
+	        AND y.tenant_id = m.tenant_id AND y.version = m.version
+	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
+	    WHERE m.thread_id = th ORDER BY m.message_id;
+END $$;
+
+CREATE FUNCTION api.my_inbox_1(t bigint, k bigint, a bytea)
+	RETURNS TABLE (status int, code text, created_at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	RETURN QUERY SELECT c.status, c.code, (SELECT x.created_at FROM d.inbox x
+	    WHERE c.status = 200 AND x.tenant_id = t
+	    AND x.inbox_id = c.inbox_id);
+END $$;
+
 -- Is the message this key's to see? 200, or why not.
 CREATE FUNCTION d.my_message(t bigint, k bigint, a bytea, mid uuid,
 	OUT status int, OUT code text, OUT inbox_id bigint, OUT scope "char",
@@ -221,6 +337,73 @@ BEGIN
 	    CASE WHEN e.actor = 'operator' THEN NULL ELSE e.detail END
 	    FROM d.event e WHERE e.message_id = mid AND e.tenant_id = t
 	    ORDER BY 3;
+END $$;
+
+-- What happened in the inbox, in an order in which nothing can appear behind
+-- a reader's back: by the transaction that wrote it, and only below the
+-- oldest that still runs. A reader shows its place: transaction, time,
+-- message and number of the last event it saw; without one it gets the last
+-- row alone, which has no message and is the place behind all there is.
+CREATE FUNCTION d.xid_of(x xid, top bigint) RETURNS bigint LANGUAGE sql
+	IMMUTABLE STRICT PARALLEL SAFE
+	RETURN (top & ~4294967295) + x::text::bigint
+	    - CASE WHEN (top & ~4294967295) + x::text::bigint >= top
+	    THEN 4294967296 ELSE 0 END;
+
+CREATE FUNCTION api.my_stream_1(t bigint, k bigint, a bytea, px bigint,
+	pat timestamptz, pm uuid, pn int, one uuid, lim int)
+	RETURNS TABLE (status int, code text, xid bigint, message_id uuid, n int,
+	type text, at timestamptz, actor text, state smallint, detail text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	now_at timestamptz := clock_timestamp();
+	edge bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+	top bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+	-- no transaction that writes events takes that long
+	since timestamptz := greatest(pat, now_at - interval '8 days')
+	    - interval '10 minutes';
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status <> 200 THEN
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	IF px IS NOT NULL THEN
+		RETURN QUERY SELECT 200, NULL::text, y.xid, y.message_id, y.n, y.type,
+		    y.at, y.actor, y.state, y.detail FROM (
+		    SELECT d.xid_of(e.xmin, top) AS xid, e.message_id, e.n, e.type,
+		    e.at, e.actor, e.state, CASE WHEN e.actor = 'operator' THEN NULL
+		    ELSE e.detail END AS detail FROM d.event e
+		    WHERE e.tenant_id = t AND e.inbox_id = c.inbox_id
+		    AND e.at >= since AND e.message_id >= d.uuid_floor(now_at
+		    - interval '45 days')
+		    UNION ALL
+		    -- Mail that waited has its first event in its own row; an upload
+		    -- takes an hour at most.
+		    SELECT d.xid_of(m.xmin, top), m.message_id, 1, 'message.held',
+		    m.created_at, 'agent', 1::smallint, m.reasons FROM d.state s
+		    JOIN d.message m ON m.message_id = s.message_id
+		        AND m.tenant_id = t AND m.version = 1
+		    WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
+		    AND s.message_id >= d.uuid_floor(since - interval '1 hour')
+		    AND m.reasons <> '') y
+		    WHERE y.xid < edge AND (y.xid, y.message_id, y.n) > (px, pm, pn)
+		    AND (one IS NULL OR y.message_id = one)
+		    AND (c.scope <> 's' OR EXISTS (SELECT 1 FROM d.message m
+		        WHERE m.message_id = y.message_id AND m.tenant_id = t
+		        AND m.key_id IN (SELECT z.key_id FROM d.credential z
+		        WHERE z.tenant_id = t AND z.inbox_id = c.inbox_id
+		        AND z.lineage = c.lineage)))
+		    ORDER BY y.xid, y.message_id, y.n
+		    LIMIT least(greatest(lim, 1), 100);
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, edge, NULL::uuid, NULL::int,
+	    NULL::text, now_at, NULL::text, NULL::smallint, NULL::text;
 END $$;
 
 CREATE FUNCTION api.keys_1(t bigint, k bigint, a bytea)
@@ -545,7 +728,9 @@ GRANT EXECUTE ON FUNCTION api.auth_1, api.touch_1, api.submit_1,
 GRANT EXECUTE ON FUNCTION api.claim_1 TO l_ctl;
 SET LOCAL ROLE p_read;
 GRANT EXECUTE ON FUNCTION api.my_list_1, api.my_get_1, api.my_recipients_1,
-	api.my_body_1, api.my_events_1, api.keys_1 TO l_gateway;
+	api.my_body_1, api.my_events_1, api.my_stream_1, api.my_threads_1,
+	api.my_thread_1, api.my_inbox_1, api.keys_1
+	TO l_gateway;
 GRANT EXECUTE ON FUNCTION api.ready_1 TO l_gateway, l_review, l_worker, l_ctl,
 	l_seal;
 SET LOCAL ROLE p_owner;

@@ -122,6 +122,17 @@ def test_the_client_of_the_sdk_sends_reads_and_cancels(mcp, gate, bot):
     assert "Next step:" in text_of(late)
 
 
+def test_wait_is_a_tool(mcp, bot):
+    sent = mcp.ask(tool="send", args=dict(MAIL, subject="wait for me"))
+    name = sent["structuredContent"]["message_id"]
+    got = mcp.ask(tool="wait", args={"timeout": 0, "message_id": name})
+    assert got["structuredContent"]["timed_out"] is True
+    bot.call("POST", "/v1/messages/%s/cancel" % name)
+    got = mcp.ask(tool="wait", args={"timeout": 20, "message_id": name})
+    assert [e["type"] for e in got["structuredContent"]["events"]] == [
+        "message.canceled"]
+
+
 def test_what_is_already_held_says_so(bot):
     mail = dict(MAIL, subject="twice")
     first, second = call(bot, "send", **mail), call(bot, "send", **mail)
