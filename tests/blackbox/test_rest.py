@@ -424,7 +424,7 @@ def test_hostile_json(gate, bot, name):
     ({"headers": {"X-%d" % i: "" for i in range(51)}}, "headers"),
     ({"attachments": {}}, "attachments"),
     ({"attachments": ["x"]}, "attachments[0]"),
-    ({"attachments": [{}]}, "attachments[0].filename"),
+    ({"attachments": [{}]}, "attachments[0].content"),
     ({"attachments": [{"filename": "a"}]}, "attachments[0].content"),
     ({"attachments": [{"filename": "a", "content": "!"}]},
      "attachments[0].content"),
@@ -710,6 +710,8 @@ def body_of(op):
         return dict(MAIL, subject="isolation")
     if op["operationId"] == "inboxes_patch":
         return {"oversight_mode": "gated_all"}
+    if op["operationId"] == "messages_reply":
+        return {"text": "isolation"}
     return None
 
 
@@ -718,11 +720,12 @@ def test_isolation_matrix(gate):
     ids = {}
     for b in gate.boxes:
         agent = Client(gate, b.key)
-        message = stored(agent.send(
+        doc = stored(agent.send(
             subject="secret of " + b.address,
-            attachments=[{"filename": "a", "content": "YQ=="}]))["message_id"]
+            attachments=[{"filename": "a", "content": "YQ=="}]))
+        message = doc["message_id"]
         [a] = agent.get("/v1/messages/" + message)[2]["attachments"]
-        ids[b.address] = message, a["attachment_id"]
+        ids[b.address] = message, a["attachment_id"], doc["thread_id"]
     before = gate.sql("SELECT * FROM d.state ORDER BY message_id")
     modes = gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1")
     tried = 0
@@ -740,14 +743,14 @@ def test_isolation_matrix(gate):
             assert Client(gate, key).get("/v1/auth/me")[0] == 200
 
 
-def attack(agent, me, other, message, attachment):
-    """All routes that name an inbox, a message or a key of `other`."""
+def attack(agent, me, other, message, attachment, thread):
+    """All routes that name something of `other`."""
     tried = 0
     for method, path, op in operations():
         inboxes = ["me", me.address, other.address]
         if "{inbox_id}" not in path:
             inboxes = [None]
-        elif "{message_id}" not in path and "{key_id}" not in path:
+        elif not re.search("{(message|key|thread|session)_id}", path):
             inboxes = [other.address]
         if op["x-principal"] == "none" or "{" not in path:
             continue
@@ -755,6 +758,7 @@ def attack(agent, me, other, message, attachment):
             target = path.replace("{inbox_id}", inbox or "") \
                 .replace("{message_id}", message) \
                 .replace("{attachment_id}", attachment) \
+                .replace("{thread_id}", thread) \
                 .replace("{key_id}", str(other.full_key_id))
             got = agent.call(method, target, body_of(op))
             # 403 only for a send key where no send key may go at all
