@@ -52,14 +52,17 @@ end_v0(struct v0 *v)
 	return req;
 }
 
-/* [ends the request] The other route's answer, as it is. */
+/* [ends the request] The other route's refusal, as that of this one. */
 static void
 pass_on(struct v0 *v, const struct http_inner_reply *reply)
 {
 	struct http_request *req = end_v0(v);
+	json_t *doc = json_loadb(reply->body, reply->n, 0, NULL);
 
-	http_reply_bytes(
-	    req, reply->status, reply->type, reply->body, reply->n);
+	BUG_ON(doc == NULL);
+	json_object_set_new(
+	    doc, "request_id", json_string(http_request_id(req)));
+	http_reply_json(req, reply->status, doc);
 }
 
 static void
