@@ -23,10 +23,6 @@
 #include "store/credential.h"
 
 #define FAILURES_MAX 5
-/* How long an answer of the database is good. A message that it has just
- * taken says as much of the key; of mode and pauses it is asked each second. */
-#define FRESH_MS 100
-#define ASK_MS 1000
 #define NAME_MAX_OCTETS 320
 #define ANSWER_MAX (SMTP_AUTH_LINE_MAX / 4 * 3)
 
@@ -119,13 +115,9 @@ auth_forget(struct smtpd_session *s)
 void
 auth_recheck(struct smtpd_session *s, void (*go_on)(struct smtpd_session *s))
 {
-	uint64_t now = clock_mono_ms();
-
 	if (!store_cred_alive(s->cred)) {
 		auth_revoked(s);
-	} else if (now - s->checked_ms < FRESH_MS ||
-		   (now - s->stored_ms < FRESH_MS &&
-		       now - s->checked_ms < ASK_MS)) {
+	} else if (store_cred_fresh(s->cred)) {
 		go_on(s);
 	} else {
 		s->go_on = go_on;
@@ -267,7 +259,6 @@ accept_key(struct smtpd_session *s, struct store_cred *cred)
 	s->cred = cred;
 	if (!takes_place(s))
 		return;
-	s->checked_ms = clock_mono_ms();
 	metrics_inc(M_AUTH, "ok", NULL);
 	log_info("smtpd.auth", KV("session", s->id), KV("tenant", cred->tenant),
 	    KV("inbox", cred->address), KV("code", "ok"));
@@ -330,7 +321,6 @@ on_touched(void *arg, enum err_code code)
 
 	session_answered(s);
 	if (code == E_NONE) {
-		s->checked_ms = clock_mono_ms();
 		s->go_on(s);
 	} else if (code == E_UNKNOWN_API_KEY) {
 		auth_revoked(s);

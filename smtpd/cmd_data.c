@@ -242,7 +242,6 @@ tell_stored(struct smtpd_session *s, const struct submit_outcome *out)
 	char id[UUID_ID_MAX];
 
 	s->idle_commands = 0;
-	s->stored_ms = clock_mono_ms();
 	uuid_to_id(id, "msg_", &out->message);
 	log_info("smtpd.stored", KV("session", s->id),
 	    KV("tenant", s->cred->tenant), KV("inbox", s->cred->address),

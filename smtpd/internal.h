@@ -110,8 +110,6 @@ struct smtpd_session {
 	enum err_code auth_why; /* the last failure */
 	char *auth_name; /* until the database has answered */
 	struct store_cred *cred; /* signed in; NULL before */
-	uint64_t checked_ms; /* when the database last said it is good */
-	uint64_t stored_ms; /* when it last took a message with it */
 	void (*go_on)(struct smtpd_session *s); /* when it says so again */
 	struct smtpd_tx *tx; /* between MAIL and its end */
 };

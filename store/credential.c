@@ -15,12 +15,14 @@
 #include "base/loop.h"
 #include "base/xalloc.h"
 #include "seal/key.h"
+#include "store/known.h"
 #include "store/pg.h"
 #include "store/store_internal.h"
 
 struct store_auth {
 	struct store *st;
-	struct pg_req *req; /* NULL: malformed, told from `refuse` */
+	struct pg_req *req; /* NULL: told from `at_once`, without asking */
+	enum err_code early; /* what is told then */
 	struct store_cred *cred;
 	store_auth_fn *done;
 	void *arg;
@@ -106,6 +108,12 @@ store_cred_alive(const struct store_cred *cred)
 {
 	return !cred->revoked &&
 	       (cred->key_expires == 0 || cred->key_expires > clock_real_us());
+}
+
+bool
+store_cred_fresh(const struct store_cred *cred)
+{
+	return known_fresh(cred->store->known, cred, clock_mono_ms());
 }
 
 static void
@@ -227,17 +235,24 @@ on_auth(void *arg, enum pg_err err, const struct pg_result *res)
 	struct store_auth *op = arg;
 	enum err_code code = store_row_code(err, res);
 
-	if (code == E_NONE)
+	if (code == E_NONE) {
 		fill_cred(op->cred, res);
-	else if (code == E_UNKNOWN_API_KEY)
+		op->cred->asked_ms = clock_mono_ms();
+		if (op->cred->proof.n == SEAL_HANDLE_LEN)
+			known_put(op->st->known, &op->shown, op->cred);
+	} else if (code == E_UNKNOWN_API_KEY) {
+		known_forget(op->st->known, op->cred->tenant, op->cred->key);
 		denied(op->cred, &op->shown, "dead_key", "sign-in");
+	}
 	end_auth(op, code);
 }
 
 static void
-refuse(void *arg)
+at_once(void *arg)
 {
-	end_auth(arg, E_UNKNOWN_API_KEY);
+	struct store_auth *op = arg;
+
+	end_auth(op, op->early);
 }
 
 static bool
@@ -264,7 +279,8 @@ store_auth(struct store *st, struct str text, enum store_auth_use use,
 	cred->store = st;
 	if (!seal_token_parse(&token, text) || !is_agent(token.kind)) {
 		seal_token_wipe(&token);
-		loop_defer(st->loop, refuse, op);
+		op->early = E_UNKNOWN_API_KEY;
+		loop_defer(st->loop, at_once, op);
 		return op;
 	}
 	cred->tenant = (int64_t)token.tenant;
@@ -272,8 +288,13 @@ store_auth(struct store *st, struct str text, enum store_auth_use use,
 	seal_token_auth(&cred->proof, &token.s);
 	seal_token_idem(&cred->idem, &token.s);
 	seal_token_wipe(&token);
-	store_cred_args(&args, cred);
 	op->shown = cred->proof;
+	if (use == STORE_AUTH_CONNECTION &&
+	    known_get(st->known, &op->shown, cred, clock_mono_ms())) {
+		loop_defer(st->loop, at_once, op);
+		return op;
+	}
+	store_cred_args(&args, cred);
 	if (use == STORE_AUTH_CONNECTION) {
 		secret_random(&handle, SEAL_HANDLE_LEN);
 		pg_bytes(&args, handle.b, handle.n);
@@ -296,7 +317,7 @@ store_auth_cancel(struct store_auth *op)
 	if (op->req != NULL)
 		pg_cancel(op->req);
 	else
-		loop_undefer(op->st->loop, refuse, op);
+		loop_undefer(op->st->loop, at_once, op);
 	store_cred_free(op->cred);
 	secret_wipe(&op->shown);
 	free(op);
@@ -314,8 +335,11 @@ on_touch(void *arg, enum pg_err err, const struct pg_result *res)
 		cred->mode_epoch = pg_get_int(res, 0, "mode_epoch");
 		cred->paused = pg_get_bool(res, 0, "paused");
 		cred->domain_verified = pg_get_bool(res, 0, "domain_verified");
+		cred->asked_ms = clock_mono_ms();
+		known_renew(cred->store->known, cred);
 	} else if (code == E_UNKNOWN_API_KEY) {
 		cred->revoked = true;
+		known_forget(cred->store->known, cred->tenant, cred->key);
 	}
 	op->done(op->arg, code);
 	free(op);

@@ -51,6 +51,7 @@ struct store_cred {
 	int64_t reset_at; /* us since 1970, 0 = never */
 	char reset_by[64];
 	int64_t key_expires; /* us since 1970, 0 = never */
+	uint64_t asked_ms; /* clock_mono_ms() when the database last answered */
 
 	struct secret proof; /* A, or a connection handle */
 	struct secret idem; /* key of request hashes (decisions D15) */
@@ -67,7 +68,8 @@ typedef void store_auth_fn(
     void *arg, enum err_code code, struct store_cred *cred);
 
 enum store_auth_use {
-	/* SMTP: the proof kept is a handle of ten minutes, renewed by use */
+	/* SMTP: the proof kept is a handle of ten minutes, renewed by use. A
+	 * key that is in use this moment (known.h) is not asked for again. */
 	STORE_AUTH_CONNECTION,
 	/* REST: the proof is A and lives as long as the request */
 	STORE_AUTH_REQUEST,
@@ -85,6 +87,12 @@ void store_auth_cancel(struct store_auth *op);
 void store_cred_free(struct store_cred *cred);
 /* Not seen revoked or expired. Cheap; the database has the last word. */
 bool store_cred_alive(const struct store_cred *cred);
+
+/*
+ * Has the database vouched for it a moment ago, so that it need not be asked
+ * (known.h)? At most a second old, and only while the key is in use.
+ */
+bool store_cred_fresh(const struct store_cred *cred);
 
 /*
  * Ask the database whether the credential is still good (at MAIL, and when a

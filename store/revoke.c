@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "store/known.h"
 #include "store/redis.h"
 
 #define POLL_MS 500
@@ -25,6 +26,7 @@ mark(struct store *st, int64_t tenant, int64_t key)
 		if (c->tenant == tenant && c->key == key)
 			c->revoked = true;
 	}
+	known_forget(st->known, tenant, key);
 }
 
 static void

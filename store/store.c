@@ -13,6 +13,7 @@
 #include "seal/body.h"
 #include "seal/key.h"
 #include "seal/keyfile.h"
+#include "store/known.h"
 #include "store/redis.h"
 #include "store/store_internal.h"
 
@@ -100,6 +101,7 @@ store_new(struct loop *loop, const struct conf *conf, unsigned worker,
 	st->limiter = limiter_new(loop, st->redis, workers, is_closed(conf));
 	st->committer = committer_new(loop, st->batches, st->pool);
 	st->hours = hours_new();
+	st->known = known_new();
 	st->zstd = seal_zstd_new();
 	store_revoke_start(st);
 	return st;
@@ -124,6 +126,7 @@ store_free(struct store *st)
 	limiter_free(st->limiter);
 	redis_free(st->redis);
 	hours_free(st->hours);
+	known_free(st->known);
 	seal_zstd_free(st->zstd);
 	loop_timer_free(st->poll);
 	secret_wipe(&st->policy_key);

@@ -14,6 +14,7 @@
 #include "store/pg.h"
 #include "store/store.h"
 
+struct known;
 struct loop_timer;
 struct redis;
 struct seal_zstd;
@@ -29,6 +30,7 @@ struct store {
 	struct limiter *limiter;
 	struct committer *committer;
 	struct hours *hours;
+	struct known *known;
 	struct seal_zstd *zstd;
 	struct secret policy_key; /* n = 0: ungated modes cannot release */
 	unsigned char relay_pub[32];

@@ -25,6 +25,7 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "policy/state.h"
+#include "store/known.h"
 #include "store/redis.h"
 #include "store/upload.h"
 
@@ -391,6 +392,11 @@ on_committed(void *arg, const struct commit_result *r)
 	struct submit *s = arg;
 
 	s->code = r->code;
+	if (r->code == E_NONE)
+		known_used(
+		    s->st->known, s->cred.tenant, s->cred.key, clock_mono_ms());
+	else if (r->code == E_UNKNOWN_API_KEY)
+		known_forget(s->st->known, s->cred.tenant, s->cred.key);
 	if ((r->code != E_NONE && !r->unknown) || r->replay || r->already_held)
 		refund(s);
 	else if (r->code == E_NONE && r->state == STATE_APPROVED)

@@ -20,6 +20,7 @@ struct store;
 struct fake_store {
 	bool revoked; /* every key is dead from now on */
 	bool touch_down; /* touches find no database */
+	bool stale; /* what is known of a key must be asked again */
 	bool hold; /* do not answer submissions yet */
 	int mode; /* of the inbox: 2 gated_send */
 	bool unverified; /* its domain */

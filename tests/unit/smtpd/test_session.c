@@ -288,11 +288,12 @@ test_revoked_between(void **state)
 	for (at = 0; at < 4; at++) {
 		print_message("revoked before step %zu\n", at);
 		fake_store.revoked = false;
+		fake_store.stale = false;
 		talk_sign_in(f);
 		for (i = 0; i < at; i++)
 			talk_say(f, steps[i], strlen(steps[i]));
 		fake_store.revoked = true;
-		talk_session(f)->checked_ms = 0;
+		fake_store.stale = true;
 		f->seen_n = 0;
 		talk_say(f, steps[at], strlen(steps[at]));
 		EXPECT(f, "550 5.7.1 [unknown_api_key]");
@@ -308,7 +309,7 @@ test_touch_down_is_temporary(void **state)
 
 	talk_sign_in(f);
 	fake_store.touch_down = true;
-	talk_session(f)->checked_ms = 0;
+	fake_store.stale = true;
 	SAY(f, "MAIL FROM:<bot@example.org>\r\n");
 	EXPECT(f, "451 4.3.0 [store_unavailable]");
 	fake_store.touch_down = false;
