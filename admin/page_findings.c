@@ -5,12 +5,18 @@
  */
 #include "admin/page_message.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include <jansson.h>
 
 #include "admin/words.h"
 #include "base/buf.h"
+#include "base/codec.h"
+#include "base/xalloc.h"
 #include "mail/address.h"
 #include "policy/vocabulary.h"
+#include "seal/note.h"
 
 #define INSIDE_MAX 12 /* names of an archive that are listed */
 #define NOTES_MAX 8 /* reasons that are no findings */
@@ -204,6 +210,50 @@ look_at_parts(struct message_page *mp)
 	}
 }
 
+/* ---- what filters said when it was submitted */
+
+static void
+add_filter_line(struct findings *f, struct str line)
+{
+	struct str code = str_split(&line, '\t');
+	int i;
+
+	for (i = 0; i < FINDING_COUNT; i++)
+		if (str_eq(code, str_of(finding_code(i))))
+			findings_add(f, i, line);
+}
+
+/* Sealed in the context, see store/submit_row.c. */
+static void
+look_at_filters(struct message_page *mp)
+{
+	struct findings *f = &mp->read.findings;
+	json_t *context = json_loads(mp->m.context, 0, NULL);
+	const char *text =
+	    json_string_value(json_object_get(context, "_filters"));
+	struct buf note = { 0 };
+	struct str rest;
+	char *sealed;
+	size_t n = text != NULL ? strlen(text) : 0;
+
+	if (mp->open.message_key.n == 0)
+		n = 0; /* the page says so elsewhere */
+	sealed = xmalloc(n + 1);
+	if (n > 0 && base64_decode(sealed, &n, text, n) &&
+	    seal_note_open(
+		&note, &mp->open.message_key, (struct str){ sealed, n })) {
+		rest = buf_str(&note);
+		while (rest.n > 0)
+			add_filter_line(f, str_split(&rest, '\n'));
+	} else if (n > 0) {
+		findings_add(f, FINDING_FILTER_SILENT,
+		    str_lit("what filters said does not open"));
+	}
+	buf_free(&note);
+	free(sealed);
+	json_decref(context);
+}
+
 void
 page_findings_fill(struct page *page)
 {
@@ -216,6 +266,7 @@ page_findings_fill(struct page *page)
 	look_at_texts(mp);
 	look_into_files(mp);
 	look_at_parts(mp);
+	look_at_filters(mp);
 	(void)str_split(&own, '@');
 	findings_compare_domains(&mp->read.findings, own);
 }

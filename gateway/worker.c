@@ -23,12 +23,14 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "gateway/board.h"
+#include "gateway/filters.h"
 #include "gateway/sockets.h"
 #include "net/listen.h"
 #include "net/peer.h"
 #include "net/proxy.h"
 #include "net/tls.h"
 #include "smtpd/smtpd.h"
+#include "store/filter.h"
 #include "store/health.h"
 #include "store/store.h"
 
@@ -49,6 +51,7 @@ struct worker {
 	struct health *health; /* of worker 0, for all */
 	struct smtpd *smtpd;
 	struct api *api;
+	struct filters *filters;
 	struct net_tls *tls_smtp, *tls_smtps, *tls_api;
 	struct net_cidrs proxy_from;
 	struct door_in *in;
@@ -113,6 +116,7 @@ start(struct worker *w, struct err *err)
 	const struct worker_setup *setup = w->setup;
 	const struct conf *conf = setup->daemon->conf;
 	struct smtpd_settings set;
+	struct store_filter hook;
 	struct api_setup api;
 	size_t i;
 
@@ -125,6 +129,11 @@ start(struct worker *w, struct err *err)
 	w->store = store_new(w->loop, conf, setup->number, setup->count, err);
 	if (w->store == NULL)
 		return false;
+	w->filters = filters_new(w->loop, conf, err);
+	if (w->filters == NULL)
+		return false;
+	filters_hook(w->filters, &hook);
+	store_set_filter(w->store, &hook);
 	if (setup->number == 0)
 		w->health = health_new(w->loop, conf,
 		    conf_store_login(setup->daemon->program),
@@ -302,7 +311,7 @@ on_reload(void *arg)
 	smtpd_configure(w->smtpd, &set);
 	api_from(w, &api);
 	api_configure(w->api, &api);
-	if (!reload_tls(w, &err))
+	if (!filters_configure(w->filters, conf, &err) || !reload_tls(w, &err))
 		log_error("daemon.reload", KV("why", err.text));
 	conf_free(old);
 }
@@ -361,6 +370,7 @@ stop(struct worker *w)
 	api_free(w->api);
 	health_free(w->health);
 	store_free(w->store);
+	filters_free(w->filters);
 	net_tls_free(w->tls_smtp);
 	net_tls_free(w->tls_smtps);
 	net_tls_free(w->tls_api);

@@ -133,6 +133,12 @@ store_free(struct store *st)
 	free(st);
 }
 
+void
+store_set_filter(struct store *st, const struct store_filter *filter)
+{
+	st->filter = *filter;
+}
+
 bool
 store_ready(const struct store *st)
 {

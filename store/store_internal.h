@@ -8,6 +8,7 @@
 #include "base/queue.h"
 #include "base/secret.h"
 #include "store/committer.h"
+#include "store/filter.h"
 #include "store/credential.h"
 #include "store/hour.h"
 #include "store/limit.h"
@@ -35,6 +36,8 @@ struct store {
 	struct secret policy_key; /* n = 0: ungated modes cannot release */
 	unsigned char relay_pub[32];
 	bool has_relay_pub;
+
+	struct store_filter filter; /* begin NULL: none */
 
 	struct store_cred *creds; /* all that live, for revocation */
 	struct loop_timer *poll;

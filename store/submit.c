@@ -36,6 +36,7 @@ struct submit_hash {
 };
 
 static void advance(void *arg);
+static void on_room(void *arg);
 static void on_frozen(void *arg, const void *p, size_t n);
 static void on_chunk(
     void *arg, uint32_t seq, const void *p, size_t n, bool last);
@@ -137,6 +138,32 @@ open_hash(struct submit *s)
 	hash_text(s->hash, buf_str(&s->params));
 }
 
+static void
+on_filtered(void *arg)
+{
+	struct submit *s = arg;
+
+	s->filtering = false;
+	s->st->filter.result(s->filter, &s->filtered);
+	if (s->filtered.refuse)
+		fail(s, E_STORE_UNAVAILABLE, "a filter did not answer");
+	advance(s);
+}
+
+static void
+open_filter(struct submit *s)
+{
+	const struct store_filter *filter = &s->st->filter;
+	struct store_filter_mail mail = { .message = s->message,
+		.from = s->cred.address,
+		.rcpt = s->rcpt,
+		.rcpt_count = s->rcpt_count };
+
+	if (filter->begin != NULL && s->code == E_NONE)
+		s->filter =
+		    filter->begin(filter->arg, &mail, on_filtered, on_room, s);
+}
+
 struct submit *
 submit_begin(const struct store_cred *cred, const struct submit_envelope *env,
     submit_done_fn *done, submit_room_fn *room, void *arg)
@@ -158,12 +185,15 @@ submit_begin(const struct store_cred *cred, const struct submit_envelope *env,
 	open_freeze(s);
 	open_hash(s);
 	open_body(s);
+	open_filter(s);
 	return s;
 }
 
 static void
 free_submit(struct submit *s)
 {
+	if (s->filter != NULL)
+		s->st->filter.free(s->filter);
 	s->st->submissions--;
 	loop_undefer(s->st->loop, advance, s);
 	limit_cancel(s->charging);
@@ -194,6 +224,25 @@ on_frozen(void *arg, const void *p, size_t n)
 
 	body_tag_add(s->tag, p, n);
 	seal_body_add(s->body, p, n);
+	if (s->filter != NULL)
+		s->filter_full |= !s->st->filter.feed(s->filter, p, n);
+}
+
+static bool
+is_full(const struct submit *s)
+{
+	return s->filter_full ||
+	       (s->upload != NULL && upload_busy(s->upload) >= BUSY_CHUNKS);
+}
+
+static void
+tell_room(struct submit *s)
+{
+	if (!s->full || (s->code == E_NONE && is_full(s)))
+		return;
+	s->full = false;
+	if (s->room != NULL)
+		s->room(s->arg);
 }
 
 /* A chunk ended: there may be room, or nothing left to wait for. */
@@ -206,12 +255,20 @@ on_moved(void *arg)
 		fail(s, upload_code(s->upload), "the body was not stored");
 	if (s->finished) {
 		advance(s);
-	} else if (s->full && (s->code != E_NONE ||
-				  upload_busy(s->upload) < BUSY_CHUNKS)) {
-		s->full = false;
-		if (s->room != NULL)
-			s->room(s->arg);
+	} else {
+		tell_room(s);
 	}
+}
+
+/* The filters have read what was there. */
+static void
+on_room(void *arg)
+{
+	struct submit *s = arg;
+
+	s->filter_full = false;
+	if (!s->finished)
+		tell_room(s);
 }
 
 static void
@@ -249,8 +306,7 @@ submit_feed(struct submit *s, const void *p, size_t n)
 	if (s->hash != NULL)
 		submit_hash_add(s->hash, p, n);
 	check_freeze(s, freeze_feed(s->freeze, p, n));
-	s->full = s->code == E_NONE && s->upload != NULL &&
-		  upload_busy(s->upload) >= BUSY_CHUNKS;
+	s->full = s->code == E_NONE && is_full(s);
 	return !s->full;
 }
 
@@ -410,7 +466,8 @@ advance(void *arg)
 	struct submit *s = arg;
 	struct commit_row row;
 
-	if (s->committing || s->charging != NULL)
+	if (s->committing || s->charging != NULL ||
+	    (s->filtering && s->code == E_NONE))
 		return;
 	if (s->code == E_NONE && s->upload != NULL &&
 	    upload_busy(s->upload) > 0)
@@ -446,6 +503,10 @@ submit_finish(struct submit *s)
 	if (s->code != E_NONE) {
 		loop_defer(s->st->loop, advance, s);
 		return;
+	}
+	if (s->filter != NULL) {
+		s->filtering = true;
+		s->st->filter.finish(s->filter);
 	}
 	inbox_of(&inbox, s);
 	cost_of(&cost, s);

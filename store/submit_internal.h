@@ -49,6 +49,11 @@ struct submit {
 	enum err_code code;
 	char why[200];
 
+	void *filter; /* what the operator's filters do; NULL: none */
+	bool filter_full; /* they are behind */
+	bool filtering; /* they have not answered */
+	struct store_filter_result filtered;
+
 	struct finding_marks findings;
 
 	/* what the row points to */

@@ -12,11 +12,14 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/log.h"
 #include "base/xalloc.h"
 #include "policy/mode.h"
+#include "seal/note.h"
 
 #define CONTEXT_FIELD_MAX 2000
+#define CONTEXT_MAX 8192 /* as api.submit_1 has it */
 
 static struct str
 keep(struct submit *s, struct str v)
@@ -212,6 +215,31 @@ name_context(struct submit *s, const struct freeze_info *info)
 		buf_putc(&s->context, '}');
 }
 
+/*
+ * What filters said travels with the context, sealed, under a name that comes
+ * last: no context of an agent can stand in its place, or crowd it out.
+ */
+static void
+add_filter_note(struct submit *s)
+{
+	struct buf sealed = { 0 };
+	char *text;
+
+	if (s->filtered.note[0] == '\0')
+		return;
+	seal_note(&sealed, &s->key, str_of(s->filtered.note));
+	text = xmalloc(BASE64_LEN(sealed.n) + 1);
+	base64_encode(text, sealed.p, sealed.n);
+	if (s->context.n + strlen(text) + 20 > CONTEXT_MAX)
+		buf_clear(&s->context);
+	if (s->context.n > 0)
+		s->context.n--; /* the brace */
+	buf_puts(&s->context, s->context.n > 0 ? "," : "{");
+	buf_printf(&s->context, "\"_filters\":\"%s\"}", text);
+	free(text);
+	buf_free(&sealed);
+}
+
 static void
 compute_digest(struct submit *s, const struct freeze_info *info)
 {
@@ -278,7 +306,7 @@ prepare_release(struct submit *s)
 		.round = 1,
 	};
 
-	if (!s->cred.releasable || s->cred.kind == 's' ||
+	if (s->filtered.hold || !s->cred.releasable || s->cred.kind == 's' ||
 	    s->st->policy_key.n == 0 || !s->st->has_relay_pub)
 		return;
 	s->expiry = clock_real_us() + RELEASE_LIFE_US;
@@ -302,6 +330,7 @@ gather_findings(struct submit *s, const struct freeze_info *info)
 	size_t i;
 
 	*marks = info->findings;
+	marks->bits |= s->filtered.marks.bits;
 	(void)str_split(&own, '@');
 	if (s->rcpt_count >= FINDING_MANY)
 		finding_mark(marks, FINDING_RCPT_MANY);
@@ -324,6 +353,7 @@ submit_fill(struct submit *s)
 	write_params(s, needs_smtputf8(s, info));
 	gather_findings(s, info);
 	name_context(s, info);
+	add_filter_note(s);
 	compute_digest(s, info);
 	compute_idem(s, info);
 	prepare_release(s);
