@@ -382,6 +382,12 @@ class World:
         args.update(over)
         return call1(self.rv, "decide_1", **args)
 
+    def sweep(self, lim=100, worker=None):
+        """As the worker does: again, until nothing more is due."""
+        while any(r["more"] for r in call(worker or self.wk, "sweep_1",
+                                          lim=lim)):
+            pass
+
     def reject(self, m, s=None, version=1, round=1, **over):
         return self.approve(m, s, version, round, **dict(
             dict(verdict="r", category="other", relay_box=None, tag=None,

@@ -360,7 +360,7 @@ def test_a_mode_never_releases_what_is_held(w, x, su):
     m = x.message()
     submit(w.gw, m)
     w.mode(x, 4)
-    call(w.wk, "sweep_1", lim=100)
+    w.sweep(100)
     assert state(su, m)[0] == 1
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
 """The worker's protocol: lease, attempt, the last gate, results, crashes."""
+import threading
 import time
 
 import pytest
@@ -231,12 +232,12 @@ def test_tightening_takes_policy_mail_back(w, x, su, at):
         w.ctl, "tighten_1", uid=0, tenant=x.tenant, inbox=x.inbox,
         to_mode=2, reason="r")) == "mode"
     assert state(su, a)[:2] == (1, 2) and rows_of(su, a) == [PENDING]
-    call(w.wk, "sweep_1", lim=100)
+    w.sweep(100)
     assert state(su, b)[:2] == (1, 2)
     assert state(su, c)[0] in (2, 9)
     # Looser again does not bring them back; a person may.
     w.mode(x, 4)
-    call(w.wk, "sweep_1", lim=100)
+    w.sweep(100)
     assert state(su, a)[0] == 1
     assert w.approve(a, round=2)["state"] == 2
     L, = claim(w, a)
@@ -339,7 +340,7 @@ def test_a_worker_dies(w, x, su):
     kill_lease(su, m)
     assert dot(w, L)["go"] is False
     assert call(w.wk, "beat_1", leases=[L["lease"]], lease_seconds=60) == []
-    call(w.wk, "sweep_1", lim=500)
+    w.sweep(500)
     assert rows_of(su, m) == [PENDING] and state(su, m)[0] == 9
     su.cursor().execute("UPDATE d.send_q SET due_at = now() "
                         "WHERE message_id = %s", (m["mid"],))
@@ -348,7 +349,7 @@ def test_a_worker_dies(w, x, su):
     assert dot(w, L)["go"]
     kill_lease(su, m)
     assert done(w, L, {1: DONE})["status"] == 409
-    call(w.wk, "sweep_1", lim=500)
+    w.sweep(500)
     assert rows_of(su, m) == [UNCERTAIN] and state(su, m)[0] == 11
     su.cursor().execute("UPDATE d.send_q SET due_at = now()")
     assert claim(w, m) == []
@@ -417,11 +418,41 @@ def test_expiry_and_age(w, x, su):
     r = call1(w.gw, "my_get_1", t=x.tenant, k=x.send_key, a=x.send_a,
               mid=c["mid"])
     assert abs(r["hold_until"].timestamp() * 1e6 - c["not_after"]) < 1000
-    call(w.wk, "sweep_1", lim=500)
+    w.sweep(500)
     assert state(su, a)[0] == 4
     assert state(su, b)[:2] == (1, 2)
     assert state(su, c)[0] == 1
     assert w.approve(a)["code"] == "state_conflict"
+
+
+def test_counters_are_taken_in_one_order(db, w, su):
+    """Who waits for one inbox holds none that comes after it."""
+    w.sweep()
+    x, y = sorted(w.inboxes[:2], key=lambda i: (i.tenant, i.inbox))
+    for late, inbox in enumerate((x, y)):
+        m = inbox.message()
+        submit(w.gw, m)
+        su.cursor().execute(
+            "UPDATE d.state SET hold_until = now() - %s * interval '1 hour' "
+            "WHERE message_id = %s", (late + 1, m["mid"]))
+    counter = "SELECT held FROM d.quota WHERE tenant_id = %s AND " \
+        "inbox_id = %s FOR UPDATE NOWAIT"
+    batch = db.connect("postgres", autocommit=False)
+    batch.cursor().execute(counter, (x.tenant, x.inbox))
+    c = db.connect("l_worker")
+    pid = c.get_backend_pid()
+    sweep = threading.Thread(target=lambda: w.sweep(100, c))
+    sweep.start()
+    until = time.monotonic() + 20
+    while not one(su, "SELECT count(*) FROM pg_locks WHERE pid = %s "
+                  "AND NOT granted", pid):
+        assert time.monotonic() < until and sweep.is_alive()
+    batch.cursor().execute(counter, (y.tenant, y.inbox))
+    batch.commit()
+    sweep.join(20)
+    assert not sweep.is_alive()
+    for s in (c, batch):
+        s.close()
 
 
 def test_one_poisoned_row_stops_nobody(db, w, x, su):
@@ -435,7 +466,7 @@ def test_one_poisoned_row_stops_nobody(db, w, x, su):
     got = {q["message_id"] for q in call(c, "claim_due_1", worker="w",
                                          lim=500, lease_seconds=60)}
     assert b["mid"] in got and a["mid"] not in got
-    call(c, "sweep_1", lim=100)
+    w.sweep(100, c)
     lock.rollback()
     got = {q["message_id"] for q in call(c, "claim_due_1", worker="w",
                                          lim=500, lease_seconds=60)}

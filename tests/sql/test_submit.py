@@ -302,7 +302,7 @@ def test_held_counts_follow_every_way_out(w, x, su):
     assert held() == 4
     su.cursor().execute("UPDATE d.state SET hold_until = now() "
                         "WHERE message_id = %s", (ms[3]["mid"],))
-    call(w.wk, "sweep_1", lim=100)
+    w.sweep(100)
     assert held() == 3
     assert one(su, "SELECT held_bytes FROM d.quota WHERE inbox_id = %s",
                x.inbox) == 18
