@@ -189,6 +189,7 @@ api_authorize(struct http_request *req, int principal)
 	s->req = req;
 	s->principal = principal;
 	http_request_on_cancel(req, on_signin_cancel, s);
-	s->op = store_auth(
-	    api_of(req)->store, token, STORE_AUTH_REQUEST, on_signin, s);
+	s->op = store_auth(api_of(req)->store, token,
+	    principal == API_SEND ? STORE_AUTH_SUBMIT : STORE_AUTH_REQUEST,
+	    on_signin, s);
 }

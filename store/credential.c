@@ -238,8 +238,7 @@ on_auth(void *arg, enum pg_err err, const struct pg_result *res)
 	if (code == E_NONE) {
 		fill_cred(op->cred, res);
 		op->cred->asked_ms = clock_mono_ms();
-		if (op->cred->proof.n == SEAL_HANDLE_LEN)
-			known_put(op->st->known, &op->shown, op->cred);
+		known_put(op->st->known, &op->shown, op->cred);
 	} else if (code == E_UNKNOWN_API_KEY) {
 		known_forget(op->st->known, op->cred->tenant, op->cred->key);
 		denied(op->cred, &op->shown, "dead_key", "sign-in");
@@ -289,8 +288,9 @@ store_auth(struct store *st, struct str text, enum store_auth_use use,
 	seal_token_idem(&cred->idem, &token.s);
 	seal_token_wipe(&token);
 	op->shown = cred->proof;
-	if (use == STORE_AUTH_CONNECTION &&
-	    known_get(st->known, &op->shown, cred, clock_mono_ms())) {
+	if (use != STORE_AUTH_REQUEST &&
+	    known_get(st->known, &op->shown, use == STORE_AUTH_CONNECTION, cred,
+		clock_mono_ms())) {
 		loop_defer(st->loop, at_once, op);
 		return op;
 	}

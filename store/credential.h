@@ -73,6 +73,9 @@ enum store_auth_use {
 	STORE_AUTH_CONNECTION,
 	/* REST: the proof is A and lives as long as the request */
 	STORE_AUTH_REQUEST,
+	/* the same, for a call that the database checks again, such as a
+	 * submission: a key in use is not asked for twice */
+	STORE_AUTH_SUBMIT,
 };
 
 /*

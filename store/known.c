@@ -12,12 +12,16 @@
 #include "seal/key.h"
 
 #define BUCKETS 1024 /* a power of two */
+/* A handle is made for ten minutes, and each question renews one that has
+ * less than five left. */
+#define HANDLE_MS (4 * 60 * 1000)
 
 struct item {
 	LIST_ENTRY(item) same; /* bucket */
 	TAILQ_ENTRY(item) later; /* by asked_ms */
 	unsigned char auth[32]; /* SHA-256 of A */
 	uint64_t used_ms;
+	uint64_t handle_ms; /* when the handle had five minutes left or more */
 	struct store_cred cred; /* in no list */
 };
 
@@ -88,14 +92,22 @@ drop_old(struct known *k, uint64_t now)
 		drop(k, it);
 }
 
-/* Only the facts and the handle: no list, and no key of request hashes. */
+/* Only the facts and a handle: no list, not A, no key of request hashes. */
 static void
-copy(struct store_cred *out, const struct store_cred *cred)
+copy(struct item *it, const struct store_cred *cred)
 {
-	*out = *cred;
-	secret_wipe(&out->idem);
-	out->next = NULL;
-	out->prev = NULL;
+	struct secret handle = it->cred.proof;
+
+	if (cred->proof.n == SEAL_HANDLE_LEN) {
+		handle = cred->proof;
+		it->handle_ms = cred->asked_ms;
+	}
+	it->cred = *cred;
+	it->cred.proof = handle;
+	secret_wipe(&it->cred.idem);
+	it->cred.next = NULL;
+	it->cred.prev = NULL;
+	secret_wipe(&handle);
 }
 
 void
@@ -103,12 +115,20 @@ known_put(
     struct known *k, const struct secret *a, const struct store_cred *cred)
 {
 	struct item *it;
+	unsigned char auth[32];
 
-	known_forget(k, cred->tenant, cred->key);
 	drop_old(k, cred->asked_ms);
+	seal_auth_hash(auth, a);
+	it = find(k, cred->tenant, cred->key);
+	if (it != NULL && memcmp(auth, it->auth, sizeof(auth)) == 0) {
+		known_renew(k, cred);
+		return;
+	}
+	if (it != NULL)
+		drop(k, it);
 	it = xcalloc(1, sizeof(*it));
-	seal_auth_hash(it->auth, a);
-	copy(&it->cred, cred);
+	memcpy(it->auth, auth, sizeof(auth));
+	copy(it, cred);
 	LIST_INSERT_HEAD(
 	    &k->buckets[bucket_of(cred->tenant, cred->key)], it, same);
 	TAILQ_INSERT_TAIL(&k->items, it, later);
@@ -122,7 +142,7 @@ known_renew(struct known *k, const struct store_cred *cred)
 
 	if (it == NULL)
 		return;
-	copy(&it->cred, cred);
+	copy(it, cred);
 	TAILQ_REMOVE(&k->items, it, later);
 	TAILQ_INSERT_TAIL(&k->items, it, later);
 }
@@ -155,25 +175,28 @@ fresh(uint64_t asked, const struct item *it, uint64_t now)
 }
 
 bool
-known_get(struct known *k, const struct secret *a, struct store_cred *cred,
-    uint64_t now)
+known_get(struct known *k, const struct secret *a, bool handle,
+    struct store_cred *cred, uint64_t now)
 {
 	struct item *it = find(k, cred->tenant, cred->key);
-	struct secret idem = cred->idem;
-	struct store *store = cred->store;
+	struct store_cred own = *cred;
 	unsigned char auth[32];
 
 	if (it == NULL || !fresh(it->cred.asked_ms, it, now) ||
-	    !store_cred_alive(&it->cred))
+	    !store_cred_alive(&it->cred) ||
+	    (handle &&
+		(it->cred.proof.n == 0 || now - it->handle_ms >= HANDLE_MS)))
 		return false;
 	seal_auth_hash(auth, a);
 	if (sodium_memcmp(auth, it->auth, sizeof(auth)) != 0)
 		return false;
-	secret_wipe(&cred->proof);
 	*cred = it->cred;
-	cred->idem = idem;
-	cred->store = store;
-	secret_wipe(&idem);
+	cred->idem = own.idem;
+	cred->store = own.store;
+	if (!handle)
+		cred->proof = own.proof;
+	secret_wipe(&own.idem);
+	secret_wipe(&own.proof);
 	return true;
 }
 

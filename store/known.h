@@ -30,8 +30,9 @@ struct known *known_new(void);
 void known_free(struct known *k); /* wipes; NULL is fine */
 
 /*
- * The database has answered for `cred`, whose proof is a connection handle,
- * after it was shown the key with this A. Times here are clock_mono_ms().
+ * The database has answered for `cred` after it was shown the key with this
+ * A. A proof that is a connection handle is remembered, or the one before it;
+ * A never is. Times here are clock_mono_ms().
  */
 void known_put(
     struct known *k, const struct secret *a, const struct store_cred *cred);
@@ -44,11 +45,12 @@ void known_forget(struct known *k, int64_t tenant, int64_t key);
 
 /*
  * Is cred's key known by this A, and is what is known fresh? Then all that
- * the database says of it, and a handle that proves it, is put into *cred.
+ * the database says of it is put into *cred, with a handle as its proof when
+ * `handle` asks for one (no: there is none), else with its own, A.
  * The comparison takes the same time wherever it fails.
  */
-bool known_get(struct known *k, const struct secret *a, struct store_cred *cred,
-    uint64_t now);
+bool known_get(struct known *k, const struct secret *a, bool handle,
+    struct store_cred *cred, uint64_t now);
 /* Is what this connection knows of its key fresh? */
 bool known_fresh(
     const struct known *k, const struct store_cred *cred, uint64_t now);

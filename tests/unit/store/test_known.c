@@ -67,7 +67,7 @@ knows(int64_t tenant, int64_t key, const struct secret *a)
 {
 	struct store_cred c = question(tenant, key, a);
 
-	return known_get(known, a, &c, now);
+	return known_get(known, a, true, &c, now);
 }
 
 static void
@@ -78,7 +78,7 @@ test_facts_and_handle(void **state)
 
 	(void)state;
 	known_put(known, &right, &c);
-	assert_true(known_get(known, &right, &q, now));
+	assert_true(known_get(known, &right, true, &q, now));
 	assert_int_equal(q.inbox, 7);
 	assert_int_equal(q.mode_epoch, 3);
 	assert_int_equal(q.asked_ms, now);
@@ -94,7 +94,7 @@ test_only_with_the_key(void **state)
 
 	(void)state;
 	known_put(known, &right, &c);
-	assert_false(known_get(known, &wrong, &q, now));
+	assert_false(known_get(known, &wrong, true, &q, now));
 	assert_true(secret_eq(&q.proof, &wrong));
 	assert_int_equal(q.inbox, 0);
 	assert_false(knows(1, 3, &right));
@@ -142,8 +142,39 @@ test_use_prolongs_up_to_a_second(void **state)
 	known_used(known, 1, 2, now);
 	assert_true(knows(1, 2, &right));
 	c = question(1, 2, &right);
-	assert_true(known_get(known, &right, &c, now));
+	assert_true(known_get(known, &right, true, &c, now));
 	assert_int_equal(c.mode_epoch, 4);
+}
+
+/* REST shows A each time: A proves it, and is not remembered. */
+static void
+test_without_a_handle(void **state)
+{
+	struct store_cred c = answer(1, 2), q = question(1, 2, &right);
+
+	(void)state;
+	c.proof = right;
+	known_put(known, &right, &c);
+	assert_false(known_get(known, &right, true, &q, now));
+	assert_int_equal(q.inbox, 0);
+	assert_true(known_get(known, &right, false, &q, now));
+	assert_int_equal(q.inbox, 7);
+	assert_true(secret_eq(&q.proof, &right));
+	/* A handle stays through a request's answer. */
+	secret_random(&c.proof, 24);
+	known_put(known, &right, &c);
+	q = question(1, 2, &right);
+	q.asked_ms = now;
+	known_put(known, &right, &q);
+	assert_true(known_get(known, &right, true, &q, now));
+	assert_true(secret_eq(&q.proof, &c.proof));
+	/* But not for as long as requests come: it ends after ten minutes. */
+	now += 4 * 60 * 1000;
+	q = question(1, 2, &right);
+	q.asked_ms = now;
+	known_put(known, &right, &q);
+	assert_false(known_get(known, &right, true, &q, now));
+	assert_true(known_get(known, &right, false, &q, now));
 }
 
 static void
@@ -202,6 +233,7 @@ main(void)
 		T(test_only_with_the_key),
 		T(test_an_answer_alone),
 		T(test_use_prolongs_up_to_a_second),
+		T(test_without_a_handle),
 		T(test_refused_or_revoked),
 		T(test_a_later_answer_replaces),
 		T(test_the_oldest_goes_first),
