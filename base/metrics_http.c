@@ -34,12 +34,26 @@ answer(struct evhttp_request *req, int code, const char *type, struct str body)
 	evbuffer_free(out);
 }
 
+/* What /readyz says, kept as a number too, so that an alert can be made. */
+static enum metrics_ready
+ask_ready(struct metrics_http *h, char *why, size_t size)
+{
+	enum metrics_ready r = METRICS_READY;
+
+	*why = '\0';
+	if (h->ready != NULL)
+		r = h->ready(h->arg, why, size);
+	metrics_set(M_READY, r != METRICS_NOT_READY, NULL, NULL);
+	return r;
+}
+
 static void
 on_metrics(struct evhttp_request *req, void *arg)
 {
 	struct buf out = { 0 };
+	char why[256];
 
-	(void)arg;
+	(void)ask_ready(arg, why, sizeof(why));
 	metrics_render(&out);
 	answer(req, 200, "text/plain; version=0.0.4; charset=utf-8",
 	    buf_str(&out));
@@ -56,13 +70,10 @@ on_health(struct evhttp_request *req, void *arg)
 static void
 on_ready(struct evhttp_request *req, void *arg)
 {
-	struct metrics_http *h = arg;
-	char why[256] = "";
-	enum metrics_ready r = METRICS_READY;
+	char why[256];
+	enum metrics_ready r = ask_ready(arg, why, sizeof(why));
 	struct buf out = { 0 };
 
-	if (h->ready != NULL)
-		r = h->ready(h->arg, why, sizeof(why));
 	buf_printf(&out, "%s%s%s\n",
 	    r == METRICS_READY      ? "ready"
 	    : r == METRICS_DEGRADED ? "degraded"
