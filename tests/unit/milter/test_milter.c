@@ -254,6 +254,7 @@ test_what_it_is_told(void **state)
 	    "DTi|msg_1|\nT\n"
 	    "LFrom|bot@example.org|\nLSubject|a\n folded|\nLX-Empty||\nN\n"
 	    "Bone\r\n\r\ntwo\r\n\nDEi|msg_1|\nE\n";
+	static const char mail[] = MAIL;
 	struct world *w = *state;
 	size_t i;
 
@@ -263,7 +264,7 @@ test_what_it_is_told(void **state)
 	w->drip = true;
 	start(w);
 	for (i = 0; i < sizeof(MAIL) - 1; i++)
-		(void)milter_feed(w->m, MAIL + i, 1);
+		(void)milter_feed(w->m, &mail[i], 1);
 	assert_int_equal(finish(w)->verdict, MILTER_ACCEPT);
 	assert_told(w, all);
 	w->drip = false;
