@@ -31,6 +31,7 @@ enum api_principal {
 	API_KEY = 1, /* any live key */
 	API_SEND, /* scope send or full */
 	API_READ, /* scope read or full */
+	API_FULL, /* scope full */
 };
 
 #define API_BODY_SMALL 4096

@@ -124,6 +124,8 @@ may_call(const struct store_cred *cred, int principal)
 		return cred->scope == 's' || cred->scope == 'f';
 	case API_READ:
 		return cred->scope == 'r' || cred->scope == 'f';
+	case API_FULL:
+		return cred->scope == 'f';
 	}
 	return false;
 }

@@ -191,6 +191,34 @@ CREATE TABLE d.key_wrap (
 	FOREIGN KEY (tenant_id, inbox_id, key_id)
 	    REFERENCES d.credential (tenant_id, inbox_id, key_id));
 
+-- What a session key may, closed by default, and the record of its run.
+CREATE TABLE d.agent_session (
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	key_id bigint NOT NULL,
+	run text CHECK (octet_length(run) <= 1000),
+	sandbox_id text CHECK (octet_length(sandbox_id) <= 1000),
+	template text CHECK (octet_length(template) <= 1000),
+	purpose text CHECK (octet_length(purpose) <= 1000),
+	recipients text[] NOT NULL CHECK (cardinality(recipients) <= 100),
+	domains text[] NOT NULL CHECK (cardinality(domains) <= 100),
+	max_messages int NOT NULL CHECK (max_messages >= 0),
+	attachments boolean NOT NULL,
+	doors text NOT NULL CHECK (btrim(doors, 'srm') = ''),
+	sent int NOT NULL DEFAULT 0,
+	refused int NOT NULL DEFAULT 0,
+	started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	ended_at timestamptz,
+	ended_by text,
+	exit_error text CHECK (octet_length(exit_error) <= 4000),
+	stdout_lines bigint,
+	stderr_lines bigint,
+	payload_length bigint,
+	PRIMARY KEY (tenant_id, key_id),
+	FOREIGN KEY (tenant_id, inbox_id, key_id)
+	    REFERENCES d.credential (tenant_id, inbox_id, key_id));
+CREATE INDEX agent_session_inbox ON d.agent_session (tenant_id, inbox_id);
+
 CREATE TABLE d.handle (
 	tenant_id bigint NOT NULL,
 	key_id bigint NOT NULL,

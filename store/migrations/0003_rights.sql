@@ -90,7 +90,11 @@ SELECT d.let('p_submit', 'upload', 'SELECT + INSERT + DELETE +
 	UPDATE (chunks, bytes)', 'box');
 SELECT d.let('p_submit', 'event', 'INSERT', 'box');
 SELECT d.let('p_submit', 'credential', 'INSERT + UPDATE (revoked_at,
-	last_used)', 'box');
+	last_used, expires_at)', 'box');
+SELECT d.let('p_submit', 'agent_session', 'SELECT + INSERT + UPDATE (sent,
+	refused, ended_at, ended_by, exit_error, stdout_lines, stderr_lines,
+	payload_length)', 'box');
+SELECT d.let('p_read', 'agent_session', 'SELECT', 'box');
 SELECT d.let('p_submit', 'key_wrap', 'INSERT', 'box');
 SELECT d.let('p_submit', 'inbox_key', 'INSERT', 'box');
 SELECT d.let('p_submit', 'claim', 'SELECT + UPDATE (used_at)', 'all');

@@ -339,6 +339,27 @@ BEGIN
 	    WHERE q.tenant_id = t AND q.inbox_id = i);
 END $$;
 
+-- May a session key send this? NULL, or why not; either is in its record. The
+-- row is locked, so that no two go through the last place.
+CREATE FUNCTION d.session_refuses(t bigint, k bigint, door text, rcpts text,
+	attachments int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	s record;
+	ok boolean;
+BEGIN
+	SELECT * INTO s FROM d.agent_session y WHERE y.tenant_id = t
+	    AND y.key_id = k FOR UPDATE;
+	ok := FOUND AND strpos(s.doors, door) > 0 AND s.sent < s.max_messages
+	    AND (s.attachments OR session_refuses.attachments = 0)
+	    AND (SELECT bool_and(d.canon(x) = ANY (s.recipients)
+	        OR d.domain_of(x) = ANY (s.domains))
+	        FROM unnest(string_to_array(rcpts, E'\n')) x);
+	UPDATE d.agent_session y SET sent = y.sent + (ok IS TRUE)::int,
+	    refused = y.refused + (ok IS NOT TRUE)::int
+	    WHERE y.tenant_id = t AND y.key_id = k;
+	RETURN CASE WHEN ok IS NOT TRUE THEN 'session_policy' END;
+END $$;
+
 -- One call for a whole commit: arrays in, one outcome a row. All that agents
 -- can bring about has an outcome of its own; what only a broken gateway can
 -- send (a wrong digest, a missing value) is refused by the tables, for the
@@ -656,6 +677,10 @@ BEGIN
 		    OR box_b[at] + size[i] > left_b[j]) THEN
 			c := 'held_limit';
 		END IF;
+		IF careful AND c IS NULL AND kind[1] IN ('s', 'o') THEN
+			c := d.session_refuses(t[1], k[1], door[1], rcpts[1],
+			    attachments[1]);
+		END IF;
 		IF c IS NOT NULL THEN
 			IF careful THEN
 				never[1] := c;
@@ -846,7 +871,8 @@ BEGIN
 		    WHEN 'key_scope' THEN 403 WHEN 'missing_permission' THEN 403
 		    WHEN 'inbox_read_only' THEN 403
 		    WHEN 'domain_not_verified' THEN 403
-		    WHEN 'message_rejected' THEN 403 WHEN 'digest_mismatch' THEN 412
+		    WHEN 'message_rejected' THEN 403
+		    WHEN 'session_policy' THEN 403 WHEN 'digest_mismatch' THEN 412
 		    WHEN 'payload_too_large' THEN 413 WHEN 'rate_limited' THEN 429
 		    WHEN 'held_limit' THEN 429 WHEN 'store_unavailable' THEN 503
 		    WHEN 'limiter_unavailable' THEN 503 ELSE 422 END;

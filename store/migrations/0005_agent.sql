@@ -433,6 +433,59 @@ BEGIN
 	    ORDER BY r.key_id DESC LIMIT 200;
 END $$;
 
+-- The records of sessions, newest first; of one, or all of the inbox. A
+-- session sees its own. `counts` is "1:3,8:2", by state.
+CREATE FUNCTION api.runs_1(t bigint, k bigint, a bytea, one bigint,
+	lim int) RETURNS TABLE (status int, code text, key_id bigint, run text,
+	sandbox_id text, template text, purpose text, recipients text,
+	domains text, max_messages int, attachments boolean, doors text,
+	sent int, refused int, started_at timestamptz, expires_at timestamptz,
+	ended_at timestamptz, dead boolean, exit_error text, stdout_lines bigint,
+	stderr_lines bigint, payload_length bigint, counts text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND c.scope = 's' AND one IS NULL THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	ELSIF c.status = 200 AND c.scope = 's' AND one <> k THEN
+		c.status := 404;
+		c.code := 'not_found';
+	END IF;
+	IF c.status <> 200 THEN
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, y.key_id, y.run, y.sandbox_id,
+	    y.template, y.purpose, array_to_string(y.recipients, E'\n'),
+	    array_to_string(y.domains, E'\n'), y.max_messages, y.attachments,
+	    y.doors, y.sent, y.refused, y.started_at, r.expires_at,
+	    coalesce(y.ended_at, r.revoked_at, p.revoked_at),
+	    r.revoked_at IS NOT NULL OR p.revoked_at IS NOT NULL
+	    OR r.expires_at <= clock_timestamp(), y.exit_error, y.stdout_lines,
+	    y.stderr_lines, y.payload_length, (SELECT string_agg(g.state::text
+	        || ':' || g.n::text, ',' ORDER BY g.state) FROM (
+	        SELECT s.state, count(*) AS n FROM d.state s
+	        JOIN d.message m ON m.message_id = s.message_id
+	            AND m.tenant_id = t AND m.version = 1
+	        WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
+	        AND s.message_id >= d.uuid_floor(y.started_at
+	            - interval '1 minute')
+	        AND m.key_id = y.key_id GROUP BY s.state) g)
+	    FROM d.agent_session y
+	    JOIN d.credential r ON r.tenant_id = t AND r.key_id = y.key_id
+	    JOIN d.credential p ON p.tenant_id = t AND p.key_id = r.parent_key
+	    WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
+	    AND (one IS NULL OR y.key_id = one)
+	    ORDER BY y.key_id DESC LIMIT least(greatest(lim, 1), 100);
+END $$;
+
 -- For all programs: may they start, and with which database do they speak?
 CREATE FUNCTION api.ready_1() RETURNS TABLE (status int, code text,
 	deployment bytea, epoch int, gen int, schema int, system_id bigint,
@@ -666,6 +719,173 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, n;
 END $$;
 
+-- Sessions: keys for one run of something that is not trusted.
+CREATE FUNCTION api.run_create_1(t bigint, k bigint, a bytea, auth bytea,
+	seconds int, run text, sandbox_id text, template text, purpose text,
+	recipients text[], domains text[], max_messages int, attachments boolean,
+	doors text) RETURNS TABLE (status int, code text, key_id bigint,
+	expires_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	n bigint;
+	until timestamptz := clock_timestamp()
+	    + make_interval(secs => run_create_1.seconds);
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND (c.kind <> 'l' OR c.scope <> 'f') THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	ELSIF c.status = 200 AND (coalesce(octet_length(auth), 0) <> 32
+	    OR seconds IS NULL OR seconds NOT BETWEEN 1 AND 86400
+	    OR run_create_1.max_messages IS NULL
+	    OR run_create_1.max_messages < 0
+	    OR coalesce(cardinality(run_create_1.recipients), 101) > 100
+	    OR coalesce(cardinality(run_create_1.domains), 101) > 100
+	    OR run_create_1.attachments IS NULL
+	    OR run_create_1.doors IS NULL
+	    OR btrim(run_create_1.doors, 'srm') <> '') THEN
+		c.status := 422;
+		c.code := 'validation_error';
+	ELSIF c.status = 200 AND (SELECT count(*) FROM d.credential r
+	    WHERE r.tenant_id = t AND r.inbox_id = c.inbox_id AND r.kind = 's'
+	    AND r.revoked_at IS NULL AND r.expires_at > clock_timestamp()) >= 200
+	    THEN
+		c.status := 429;
+		c.code := 'held_limit';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::bigint,
+		    NULL::timestamptz;
+		RETURN;
+	END IF;
+	SELECT least(until, r.expires_at) INTO until FROM d.credential r
+	    WHERE r.tenant_id = t AND r.key_id = k;
+	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
+	    auth_sha256, lineage, parent_key, label, expires_at)
+	    VALUES (t, c.inbox_id, 's', 's', auth, 0, k,
+	    left(coalesce(run_create_1.sandbox_id, 'session'), 200), until)
+	    RETURNING r.key_id INTO n;
+	INSERT INTO d.agent_session (tenant_id, inbox_id, key_id, run,
+	    sandbox_id, template, purpose, recipients, domains, max_messages,
+	    attachments, doors) VALUES (t, c.inbox_id, n, run_create_1.run,
+	    run_create_1.sandbox_id, run_create_1.template,
+	    run_create_1.purpose,
+	    ARRAY(SELECT d.canon(x) FROM unnest(run_create_1.recipients) x),
+	    ARRAY(SELECT lower(x) FROM unnest(run_create_1.domains) x),
+	    run_create_1.max_messages, run_create_1.attachments,
+	    run_create_1.doors);
+	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,
+	    'session.started', NULL, json_build_object('key', n, 'until',
+	    until)::text);
+	RETURN QUERY SELECT 200, NULL::text, n, until;
+END $$;
+
+-- A later end, within a day of the start and within the key it came from.
+CREATE FUNCTION api.run_extend_1(t bigint, k bigint, a bytea,
+	which bigint, seconds int) RETURNS TABLE (status int, code text,
+	expires_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	until timestamptz;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND (c.kind <> 'l' OR c.scope <> 'f') THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	ELSIF c.status = 200 AND (seconds IS NULL OR seconds NOT BETWEEN 1
+	    AND 86400) THEN
+		c.status := 422;
+		c.code := 'validation_error';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::timestamptz;
+		RETURN;
+	END IF;
+	UPDATE d.credential r SET expires_at = least(clock_timestamp()
+	    + make_interval(secs => run_extend_1.seconds),
+	    r.created_at + interval '1 day', (SELECT p.expires_at
+	        FROM d.credential p WHERE p.tenant_id = t
+	        AND p.key_id = r.parent_key))
+	    WHERE r.tenant_id = t AND r.inbox_id = c.inbox_id
+	    AND r.key_id = which AND r.kind = 's' AND r.revoked_at IS NULL
+	    AND r.expires_at > clock_timestamp()
+	    RETURNING r.expires_at INTO until;
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 404, 'not_found', NULL::timestamptz;
+		RETURN;
+	END IF;
+	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,
+	    'session.extended', NULL, json_build_object('key', which, 'until',
+	    until)::text);
+	RETURN QUERY SELECT 200, NULL::text, until;
+END $$;
+
+-- The key dies; what it left held is taken back, or goes on waiting. A
+-- session may end itself.
+CREATE FUNCTION api.run_end_1(t bigint, k bigint, a bytea, which bigint,
+	keep boolean, exit_error text, stdout_lines bigint, stderr_lines bigint,
+	payload_length bigint) RETURNS TABLE (status int, code text,
+	canceled int) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	n int := 0;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	c := d.agent(t, k, a);
+	IF c.status = 200 AND which <> k AND (c.kind <> 'l' OR c.scope <> 'f')
+	    THEN
+		c.status := 404;
+		c.code := 'not_found';
+	END IF;
+	IF c.status <> 200 THEN
+		RETURN QUERY SELECT c.status, c.code, NULL::int;
+		RETURN;
+	END IF;
+	UPDATE d.agent_session y SET ended_at = clock_timestamp(),
+	    ended_by = 'agent:' || t::text || '.' || k::text,
+	    exit_error = left(run_end_1.exit_error, 1000),
+	    stdout_lines = run_end_1.stdout_lines,
+	    stderr_lines = run_end_1.stderr_lines,
+	    payload_length = run_end_1.payload_length
+	    WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
+	    AND y.key_id = which AND y.ended_at IS NULL;
+	IF NOT FOUND THEN
+		IF EXISTS (SELECT 1 FROM d.agent_session y WHERE y.tenant_id = t
+		    AND y.inbox_id = c.inbox_id AND y.key_id = which) THEN
+			RETURN QUERY SELECT 200, NULL::text, 0;
+		ELSE
+			RETURN QUERY SELECT 404, 'not_found', NULL::int;
+		END IF;
+		RETURN;
+	END IF;
+	UPDATE d.credential r SET revoked_at = clock_timestamp()
+	    WHERE r.tenant_id = t AND r.inbox_id = c.inbox_id
+	    AND r.key_id = which AND r.revoked_at IS NULL;
+	IF keep IS NOT TRUE THEN
+		UPDATE d.state s SET state = 5, detail = 'session ended'
+		    FROM d.message m WHERE s.tenant_id = t
+		    AND s.inbox_id = c.inbox_id AND s.state = 1
+		    AND m.message_id = s.message_id AND m.tenant_id = t
+		    AND m.version = s.version AND m.key_id = which;
+		GET DIAGNOSTICS n = ROW_COUNT;
+	END IF;
+	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,
+	    'session.ended', NULL, json_build_object('key', which, 'canceled',
+	    n)::text);
+	RETURN QUERY SELECT 200, NULL::text, n;
+END $$;
+
 -- The last row has no key: it carries `now` for the next poll.
 CREATE FUNCTION api.revoked_since_1(since timestamptz) RETURNS TABLE (
 	status int, code text, tenant_id bigint, key_id bigint, at timestamptz,
@@ -680,6 +900,11 @@ BEGIN
 	    JOIN d.credential r ON r.tenant_id = x.tenant_id
 	        AND r.inbox_id = x.inbox_id
 	    WHERE x.suspended_at >= since
+	    UNION ALL SELECT 200, NULL::text, r.tenant_id, r.key_id,
+	    p.revoked_at, clock_timestamp() FROM d.credential p
+	    JOIN d.credential r ON r.tenant_id = p.tenant_id
+	        AND r.inbox_id = p.inbox_id AND r.parent_key = p.key_id
+	    WHERE p.revoked_at >= since
 	    UNION ALL SELECT 200, NULL::text, NULL::bigint, NULL::bigint,
 	    NULL::timestamptz, clock_timestamp();
 END $$;
@@ -724,12 +949,13 @@ SET LOCAL ROLE p_submit;
 GRANT EXECUTE ON FUNCTION api.auth_1, api.touch_1, api.submit_1,
 	api.submit_batch_1, api.put_chunk_1, api.claim_1, api.cancel_1,
 	api.mode_lower_1, api.key_revoke_1, api.key_rotate_1,
-	api.revoked_since_1, api.denied_1 TO l_gateway;
+	api.revoked_since_1, api.denied_1, api.run_create_1,
+	api.run_extend_1, api.run_end_1 TO l_gateway;
 GRANT EXECUTE ON FUNCTION api.claim_1 TO l_ctl;
 SET LOCAL ROLE p_read;
 GRANT EXECUTE ON FUNCTION api.my_list_1, api.my_get_1, api.my_recipients_1,
 	api.my_body_1, api.my_events_1, api.my_stream_1, api.my_threads_1,
-	api.my_thread_1, api.my_inbox_1, api.keys_1
+	api.my_thread_1, api.my_inbox_1, api.runs_1, api.keys_1
 	TO l_gateway;
 GRANT EXECUTE ON FUNCTION api.ready_1 TO l_gateway, l_review, l_worker, l_ctl,
 	l_seal;

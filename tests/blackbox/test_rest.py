@@ -710,6 +710,8 @@ def body_of(op):
         return dict(MAIL, subject="isolation")
     if op["operationId"] == "inboxes_patch":
         return {"oversight_mode": "gated_all"}
+    if op["operationId"] == "sessions_extend":
+        return {"expires_in": 60}
     if op["operationId"] == "messages_reply":
         return {"text": "isolation"}
     return None
@@ -759,10 +761,12 @@ def attack(agent, me, other, message, attachment, thread):
                 .replace("{message_id}", message) \
                 .replace("{attachment_id}", attachment) \
                 .replace("{thread_id}", thread) \
+                .replace("{session_id}", str(other.full_key_id)) \
                 .replace("{key_id}", str(other.full_key_id))
             got = agent.call(method, target, body_of(op))
             # 403 only for a send key where no send key may go at all
-            allowed = {404, 403} if op["x-principal"] == "read" else {404}
+            allowed = {404, 403} if op["x-principal"] in (
+                "read", "full") else {404}
             assert refusal(got)[0] in allowed, (method, target, got)
             assert "secret of" not in json.dumps(got[2])
             tried += 1
