@@ -181,8 +181,7 @@ class Player:
             "entry": lambda: r.choice(["b@x.example", "@y.example", "no"]),
             "what": lambda: r.choice(["sender_mismatch", "dead_key", "zz",
                                       str(m["mid"]) if m else "x"]),
-            "which": lambda: r.choice([x.send_key, x.full_key, 10**9,
-                                       x.address])
+            "which": lambda: r.choice([x.send_key, x.full_key, 10**9])
             if kind != "text" else x.address,
             "after": lambda: None, "since": lambda: None,
             "until": lambda: None, "label": lambda: None,
