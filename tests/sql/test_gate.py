@@ -393,6 +393,13 @@ def test_session_keys_wait_in_any_mode(w, x, su):
                 (x.tenant, x.inbox, sha256(a), x.send_key))
     k = cur.fetchone()[0]
     good = dict(tag(), tag_mode=4, tag_mode_epoch=e)
+    # Without a policy nothing is allowed.
+    assert submit(w.gw, x.message(key=(k, a), **good))[
+        "code"] == "session_policy"
+    cur.execute("INSERT INTO d.agent_session (tenant_id, inbox_id, key_id, "
+                "recipients, domains, max_messages, attachments, doors) "
+                "VALUES (%s, %s, %s, '{}', '{x.example}', 9, true, 'srm')",
+                (x.tenant, x.inbox, k))
     assert submit(w.gw, x.message(key=(k, a), **good))["state"] == 1
     cur.execute("UPDATE d.credential SET opened_by = 1 WHERE key_id = %s",
                 (k,))
