@@ -88,6 +88,8 @@ const struct ctl_command ctl_commands[] = {
 	    "Verify the audit log against the head kept outside." },
 	{ "audit head", "", "", ctl_audit_head, 0, 0,
 	    "Show the last sealed block." },
+	{ "mcp", "", "", ctl_mcp, 0, 0,
+	    "Serve an MCP client on standard input and output, as an agent." },
 	{ "maintain", "[--weeks N]", "weeks=", ctl_maintain, 0, 0,
 	    "Make partitions ahead, remove what is past its time." },
 	{ "doctor", "", "", ctl_doctor, 0, 0,

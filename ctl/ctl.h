@@ -125,6 +125,7 @@ MUST_CHECK bool ctl_write_private(
     const char *path, const char *text, struct err *err);
 
 ctl_fn ctl_migrate, ctl_keygen;
+ctl_fn ctl_mcp; /* needs no configuration: `ctl->conf` is NULL */
 ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
     ctl_operator_disable;
 ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set;

@@ -191,6 +191,13 @@ main(int argc, char **argv)
 		ctl.conf_path = POSTERN_SYSCONFDIR "/postern.conf";
 	if (!read_globals(&ctl, argc, argv, &code))
 		return code;
+	/* An agent has no configuration file. */
+	if (code == 0 && argc - optind == 1 &&
+	    strcmp(argv[optind], "mcp") == 0) {
+		code = ctl_mcp(&ctl, &(struct ctl_args){ 0 });
+		free(session);
+		return code;
+	}
 	ctl.conf = conf_load(ctl.conf_path, "posternctl", &err);
 	if (ctl.conf == NULL || !conf_check(ctl.conf, "posternctl", &err) ||
 	    !seal_init(&err)) {

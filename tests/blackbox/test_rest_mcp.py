@@ -2,7 +2,9 @@
 """The MCP door: raw JSON-RPC, and the official client of the SDK."""
 
 import json
+import os
 import re
+import subprocess
 
 import pytest
 
@@ -240,3 +242,60 @@ def test_no_web_page_and_no_stranger(gate, bot):
     for method in ("GET", "DELETE"):
         status, headers, _ = bot.call(method, "/mcp")
         assert (status, headers["allow"]) == (405, "POST")
+
+
+# posternctl mcp: the same, through a program's standard input and output.
+
+@pytest.fixture(scope="module")
+def stdio(gate):
+    agents.need_node()
+    with agents.Script(gate, "mcp.mjs", "stdio", os.path.join(
+            postern.build_dir(), "posternctl"), "mcp", env={
+            "POSTERN_URL": "https://127.0.0.1:%d" % gate.api_port,
+            "POSTERN_KEY": gate.box.key, "SSL_CERT_FILE": gate.ca_file,
+            "POSTERN_CONF": "/nonexistent"}) as s:
+        yield s
+
+
+def test_a_program_for_clients_that_start_one(stdio, gate, bot):
+    assert stdio.hello["server"]["name"] == "postern"
+    assert {t["name"] for t in stdio.ask(list=True)["tools"]} == set(
+        tools_of_document(bot))
+    sent = stdio.ask(tool="send", args=dict(MAIL, subject="by stdio"))
+    assert sent["structuredContent"]["status"] == "held"
+    gone = stdio.ask(tool="cancel", args={
+        "message_id": sent["structuredContent"]["message_id"]})
+    assert "Canceled" in text_of(gone)
+
+
+def bridge(gate, text, key=None, url=None):
+    """What `posternctl mcp` answers, line by line."""
+    done = subprocess.run(
+        [os.path.join(postern.build_dir(), "posternctl"), "mcp"],
+        input=text.encode(), stdout=subprocess.PIPE, timeout=60, env={
+            "POSTERN_KEY": key or gate.box.key, "SSL_CERT_FILE": gate.ca_file,
+            "POSTERN_URL": url or "https://127.0.0.1:%d" % gate.api_port})
+    assert done.returncode == 0
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_program_answers_whatever_comes(gate):
+    ping = '{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
+    got = bridge(gate, "no json\n\n" + ping % 1 + ping % 2
+                 + '{"jsonrpc":"2.0","method":"notifications/x"}\n')
+    assert got[0]["error"]["code"] == -32700
+    assert sorted(a["id"] for a in got[1:]) == [1, 2]
+    got = bridge(gate, ping % 3, key="pst_live_none")
+    assert got[0]["id"] == 3 and "unknown_api_key" in got[0]["error"][
+        "message"]
+    got = bridge(gate, ping % 4, url="https://127.0.0.1:1")
+    assert got[0]["id"] == 4 and "does not answer" in got[0]["error"][
+        "message"]
+
+
+def test_a_wait_keeps_no_other_call_waiting(gate):
+    call_of = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}\n'
+    got = bridge(gate, call_of % (1, json.dumps({
+        "name": "wait", "arguments": {"timeout": 2}})) + call_of % (
+            2, json.dumps({"name": "whoami", "arguments": {}})))
+    assert [a["id"] for a in got] == [2, 1]
