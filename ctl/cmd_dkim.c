@@ -18,8 +18,8 @@
 #include "base/xalloc.h"
 #include "ctl/ctl.h"
 #include "ctl/dns.h"
-#include "seal/dkim.h"
 #include "seal/keyfile.h"
+#include "seal/stored.h"
 
 #define RSA_BITS 2048
 #define PAIR_MAX 32
@@ -60,6 +60,7 @@ make_key(struct made *m, const unsigned char relay_pub[32], int64_t tenant,
 	EVP_PKEY *key = is_rsa ? EVP_RSA_gen(RSA_BITS)
 			       : EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
 	BIO *mem = BIO_new(BIO_s_secmem());
+	struct buf what = { 0 };
 	char *pem;
 	long n;
 
@@ -67,8 +68,11 @@ make_key(struct made *m, const unsigned char relay_pub[32], int64_t tenant,
 	       PEM_write_bio_PKCS8PrivateKey(
 		   mem, key, NULL, NULL, 0, NULL, NULL) != 1);
 	n = BIO_get_mem_data(mem, &pem);
-	seal_dkim_box(&m->box, relay_pub, (uint64_t)tenant, str_of(domain),
-	    str_of(m->selector), (struct str){ pem, (size_t)n });
+	seal_stored_dkim(
+	    &what, (uint64_t)tenant, str_of(domain), str_of(m->selector));
+	seal_stored_box(
+	    &m->box, relay_pub, buf_str(&what), (struct str){ pem, (size_t)n });
+	buf_free(&what);
 	write_record(&m->record, key, is_rsa);
 	BIO_free(mem);
 	EVP_PKEY_free(key);

@@ -136,6 +136,9 @@ ctl_fn ctl_inbox_create, ctl_inbox_show, ctl_inbox_reset, ctl_claim,
 ctl_fn ctl_plan_set, ctl_plan_list, ctl_limits;
 ctl_fn ctl_mode, ctl_tighten, ctl_pause, ctl_resume, ctl_suspend;
 ctl_fn ctl_queue, ctl_trace;
+ctl_fn ctl_route_add, ctl_route_list, ctl_route_remove;
+ctl_fn ctl_suppression_add, ctl_suppression_list, ctl_suppression_remove,
+    ctl_uncertain_list, ctl_uncertain_resolve;
 ctl_fn ctl_redis_load;
 ctl_fn ctl_seal, ctl_audit_verify, ctl_audit_head;
 ctl_fn ctl_maintain, ctl_doctor, ctl_ready;

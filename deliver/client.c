@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/xalloc.h"
 #include "deliver/client_internal.h"
@@ -98,9 +99,14 @@ client_finish(struct client *c, enum client_end end)
 		return;
 	if (c->stream != NULL) {
 		net_stream_read(c->stream, false);
+		c->keeps =
+		    end == CLIENT_END_DONE && c->state == CS_DOT &&
+		    c->last.code != 0 && c->last.code != 421 &&
+		    evbuffer_get_length(net_stream_input(c->stream)) == 0;
 		/* Polite where it is legal; the answer is not awaited. */
 		c->quits = (c->state > CS_STARTTLS && c->state < CS_DATA) ||
 			   (c->state == CS_DOT && c->last.code != 0);
+		c->quits = c->quits && !c->keeps;
 		if (c->quits)
 			net_stream_write(c->stream, QUIT_LINE, 6);
 	}
@@ -141,7 +147,9 @@ client_broke(struct client *c, const char *why)
 		c->last = (struct reply){ .code = 0 };
 		(void)snprintf(c->last.text, sizeof(c->last.text), "%s", why);
 	}
-	if (state == CS_HANDSHAKE && c->conf.policy == CLIENT_TLS_MAY) {
+	if (c->reused && (state == CS_READY || state == CS_MAIL)) {
+		client_finish(c, CLIENT_END_STALE);
+	} else if (state == CS_HANDSHAKE && c->conf.policy == CLIENT_TLS_MAY) {
 		client_finish(c, CLIENT_END_TLS);
 	} else if (state < CS_MAIL) {
 		client_finish(c, CLIENT_END_NEXT);
@@ -266,9 +274,34 @@ client_upgrade(struct client *c)
 		client_broke(c, "TLS could not be started");
 }
 
+static bool
+connect_new(struct client *c)
+{
+	c->conn = xcalloc(1, sizeof(*c->conn));
+	c->conn->loop = c->loop;
+	c->conn->began_ms = clock_mono_ms();
+	client_enter(c, CS_CONNECT);
+	c->stream = net_stream_connect(loop_base(c->loop),
+	    (struct sockaddr *)&c->conf.addr, c->conf.addr_len);
+	c->conn->stream = c->stream;
+	return c->stream != NULL;
+}
+
+static void
+go_on(struct client *c, struct client_conn *conn)
+{
+	c->conn = conn;
+	c->stream = conn->stream;
+	c->reused = true;
+	c->ehlo = conn->ehlo;
+	c->is_tls = conn->is_tls;
+	memcpy(c->tls_text, conn->tls_text, sizeof(c->tls_text));
+	client_ask_ready(c);
+}
+
 struct client *
 client_start(struct loop *loop, const struct client_conf *conf,
-    const struct client_events *events, void *arg)
+    struct client_conn *conn, const struct client_events *events, void *arg)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
 
@@ -278,10 +311,9 @@ client_start(struct loop *loop, const struct client_conf *conf,
 	c->arg = arg;
 	c->rows = xcalloc(conf->rcpt_count + 1, sizeof(*c->rows));
 	c->timer = loop_timer_new(loop, on_timeout, c);
-	client_enter(c, CS_CONNECT);
-	c->stream = net_stream_connect(
-	    loop_base(loop), (struct sockaddr *)&c->conf.addr, conf->addr_len);
-	if (c->stream == NULL) {
+	if (conn != NULL) {
+		go_on(c, conn);
+	} else if (!connect_new(c)) {
 		client_broke(c, "connect: no socket");
 		return c;
 	}
@@ -429,6 +461,42 @@ linger(struct loop *loop, struct net_stream *stream)
 	net_stream_tell(stream, &fns, f);
 }
 
+struct client_conn *
+client_detach(struct client *c)
+{
+	struct client_conn *conn = c->conn;
+
+	if (!c->keeps)
+		return NULL;
+	conn->ehlo = c->ehlo;
+	conn->is_tls = c->is_tls;
+	memcpy(conn->tls_text, c->tls_text, sizeof(conn->tls_text));
+	conn->messages++;
+	c->conn = NULL;
+	c->stream = NULL;
+	return conn;
+}
+
+static void
+close_stream(struct client_conn *conn, bool quits)
+{
+	if (conn->stream != NULL && quits &&
+	    net_stream_output_size(conn->stream) > 0) {
+		linger(conn->loop, conn->stream);
+	} else if (conn->stream != NULL) {
+		net_stream_bye(conn->stream);
+		net_stream_free(conn->stream);
+	}
+	free(conn);
+}
+
+void
+client_conn_close(struct client_conn *conn)
+{
+	net_stream_write(conn->stream, QUIT_LINE, 6);
+	close_stream(conn, true);
+}
+
 void
 client_free(struct client *c)
 {
@@ -439,13 +507,10 @@ client_free(struct client *c)
 	loop_undefer(c->loop, ask_body, c);
 	loop_undefer(c->loop, ask_gate, c);
 	loop_timer_free(c->timer);
-	if (c->stream != NULL && c->quits &&
-	    net_stream_output_size(c->stream) > 0) {
-		linger(c->loop, c->stream);
-	} else if (c->stream != NULL) {
-		net_stream_bye(c->stream);
-		net_stream_free(c->stream);
-	}
+	if (c->conn != NULL && c->keeps)
+		client_conn_close(c->conn);
+	else if (c->conn != NULL)
+		close_stream(c->conn, c->quits);
 	free(c->rows);
 	free(c);
 }

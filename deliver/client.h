@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "base/str.h"
@@ -19,6 +20,7 @@
 #include "mail/envelope.h"
 
 struct client;
+struct net_stream;
 struct loop;
 struct net_tls;
 
@@ -49,6 +51,17 @@ struct client_conf {
 	unsigned timeout_ms; /* for every step; 0: as RFC 5321 4.5.3.2 says */
 };
 
+/* A session between two messages: connected, greeted, signed in. */
+struct client_conn {
+	struct loop *loop;
+	struct net_stream *stream;
+	struct reply ehlo;
+	bool is_tls;
+	char tls_text[96];
+	uint64_t began_ms;
+	unsigned messages; /* it has carried */
+};
+
 enum client_rcpt {
 	CLIENT_RCPT_OPEN, /* nothing final was said */
 	CLIENT_RCPT_TAKEN, /* 2xx to RCPT; with the dot's reply it is final */
@@ -61,6 +74,7 @@ enum client_rcpt {
 enum client_end {
 	CLIENT_END_DONE, /* each recipient has its result */
 	CLIENT_END_NEXT, /* nothing was tried here: try another address */
+	CLIENT_END_STALE, /* the kept session was over: begin a new one */
 	CLIENT_END_TLS, /* the handshake failed; may be tried without */
 	CLIENT_END_NO_GO, /* the gate said no; the dot did not leave */
 	CLIENT_END_BAD_BYTES, /* the body is not what may be sent */
@@ -76,9 +90,19 @@ struct client_events {
 	void (*on_end)(void *arg, enum client_end end);
 };
 
-/* Copies `conf`, borrows what it points to. */
+/*
+ * Copies `conf`, borrows what it points to. With `conn`, which is taken, the
+ * session begins at on_ready; else NULL.
+ */
 struct client *client_start(struct loop *loop, const struct client_conf *conf,
-    const struct client_events *events, void *arg);
+    struct client_conn *conn, const struct client_events *events, void *arg);
+/*
+ * In on_end: the session, if another message may follow in it, else NULL. The
+ * peer has answered the dot and said nothing since.
+ */
+struct client_conn *client_detach(struct client *c);
+/* Says QUIT, without waiting. */
+void client_conn_close(struct client_conn *conn);
 void client_mail(struct client *c);
 /* More bytes, in order; on_body comes again when there is room. */
 void client_body(struct client *c, const char *p, size_t n);

@@ -44,7 +44,10 @@ struct client {
 	void *arg;
 	enum client_state state;
 	enum client_end end;
-	struct net_stream *stream;
+	struct client_conn *conn; /* what outlives the message */
+	struct net_stream *stream; /* of `conn` */
+	bool reused; /* it was kept from another message */
+	bool keeps; /* and may be kept for the next */
 	struct loop_timer *timer;
 	struct reply_parser parser;
 	struct reply ehlo, last;

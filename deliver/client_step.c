@@ -237,6 +237,11 @@ on_mail(struct client *c)
 		ask_rcpt(c);
 		return;
 	}
+	/* It has carried enough, it says: not a word about this message. */
+	if (c->reused && c->last.code == 421) {
+		client_finish(c, CLIENT_END_STALE);
+		return;
+	}
 	verdict_all(c, CLIENT_RCPT_OPEN);
 	client_finish(c, CLIENT_END_DONE);
 }

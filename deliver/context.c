@@ -11,6 +11,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/xalloc.h"
+#include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
 #include "deliver/sign.h"
@@ -146,6 +147,7 @@ context_open(struct job_context *ctx, struct loop *loop,
 	ctx->loop = loop;
 	ctx->zstd = seal_zstd_new();
 	ctx->keys = sign_keys_new();
+	ctx->idle = idle_new(loop);
 	ctx->signer = signer_new(err);
 	if (ctx->signer == NULL)
 		return false;
@@ -170,6 +172,7 @@ context_close(struct job_context *ctx)
 	net_tls_free(ctx->tls);
 	seal_zstd_free(ctx->zstd);
 	sign_keys_free(ctx->keys);
+	idle_free(ctx->idle);
 	signer_free(ctx->signer);
 	secret_wipe(&ctx->relay_key);
 	secret_wipe(&ctx->approve_key);

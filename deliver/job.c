@@ -227,7 +227,7 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 }
 
 struct job *
-job_start(const struct job_context *ctx, const struct store_lease *lease,
+job_new(const struct job_context *ctx, const struct store_lease *lease,
     job_end_fn *end, void *arg)
 {
 	struct job *job = xcalloc(1, sizeof(*job));
@@ -239,8 +239,39 @@ job_start(const struct job_context *ctx, const struct store_lease *lease,
 	job->arg = arg;
 	job->began_ms = clock_mono_ms();
 	job->again = loop_timer_new(ctx->loop, store_rows, job);
-	job_fetch(job);
 	return job;
+}
+
+void
+job_go(struct job *job, const char *place)
+{
+	job->place = place;
+	job->began_ms = clock_mono_ms();
+	job_fetch(job);
+}
+
+const char *
+job_place(const struct job *job)
+{
+	return job->place;
+}
+
+bool
+job_is_waiting(const struct job *job)
+{
+	return job->place == NULL && job->phase == JOB_PREPARING && !job->over;
+}
+
+void
+job_refuse(struct job *job, int retry_s)
+{
+	job_release(job, retry_s);
+}
+
+enum dest_outcome
+job_outcome(const struct job *job)
+{
+	return job->outcome;
 }
 
 void
@@ -289,6 +320,8 @@ job_free(struct job *job)
 	body_tag_end(job->tag, NULL);
 	sign_free(job->sign);
 	secret_wipe(&job->key);
+	buf_wipe(&job->hop.secret);
+	buf_free(&job->hop.secret);
 	buf_wipe(&job->kept);
 	buf_free(&job->kept);
 	buf_free(&job->text);

@@ -13,9 +13,11 @@
 #include <stdbool.h>
 
 #include "base/secret.h"
+#include "deliver/dest.h"
 #include "store/relay.h"
 
 struct conf;
+struct idle;
 struct job;
 struct loop;
 struct net_tls;
@@ -34,6 +36,7 @@ struct job_context {
 	struct seal_zstd *zstd;
 	struct signer *signer;
 	struct sign_keys *keys;
+	struct idle *idle;
 	struct secret relay_key, approve_key, policy_key;
 	char smarthost_password[1024];
 	unsigned char relay_pub[32], deployment[16];
@@ -44,8 +47,18 @@ struct job_context {
 /* The lease is over; the job may be freed. Once, from the loop. */
 typedef void job_end_fn(void *arg, struct job *job);
 
-struct job *job_start(const struct job_context *ctx,
+/* A job that waits: its lease is ours, nothing is asked for yet. */
+struct job *job_new(const struct job_context *ctx,
     const struct store_lease *lease, job_end_fn *end, void *arg);
+/* `place` is what dest_begin() was told; it stays good as long as the lease. */
+void job_go(struct job *job, const char *place);
+/* NULL: it never went. */
+const char *job_place(const struct job *job);
+bool job_is_waiting(const struct job *job);
+/* Give the lease of a job that waits back; due again in `retry_s`. */
+void job_refuse(struct job *job, int retry_s);
+/* What it says of its destination; when it is over. */
+enum dest_outcome job_outcome(const struct job *job);
 /*
  * The worker stops. Before MAIL FROM the lease is given back now; a transaction
  * under way may still end by itself until job_yield().

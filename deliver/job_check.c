@@ -250,6 +250,7 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->id.version = m->version;
 	job->size = m->size;
 	job->chunks = m->chunks;
+	job->routed = m->routed;
 	job->attempts = m->attempts;
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
 	job_rewind(job, JOB_PASS_CHECK);
@@ -317,7 +318,7 @@ pass_on(struct job *job, bool all)
 	else if (!all)
 		job_read(job);
 	else if (job->pass == JOB_PASS_CHECK)
-		job_sign(job);
+		job_hop_choose(job);
 	else
 		job_signed(job);
 }

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "deliver/client.h"
+#include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
 #include "deliver/sign.h"
@@ -41,6 +42,17 @@ enum job_pass {
 	JOB_PASS_RELAY,
 };
 
+/* The way a message goes; host NULL: by MX. Texts are borrowed. */
+struct job_hop {
+	const char *host;
+	unsigned short port;
+	bool is_ours; /* named by who runs all of this: may be private */
+	bool must_tls; /* and verified */
+	struct str login, password; /* login.n 0: no AUTH */
+	char host_text[256], login_text[256];
+	struct buf secret;
+};
+
 struct job {
 	const struct job_context *ctx;
 	struct store_lease lease;
@@ -51,7 +63,9 @@ struct job {
 	struct client *client;
 	enum job_phase phase;
 	enum job_no_go no_go;
+	const char *place; /* NULL until job_go() */
 	bool stopping, stale, over;
+	enum dest_outcome outcome;
 	bool attempted; /* rows are marked as being sent */
 	struct relay_rcpt *rows; /* the results, until they are stored */
 	size_t row_count;
@@ -84,12 +98,16 @@ struct job {
 	enum job_pass pass;
 	bool read_failed;
 	struct sign *sign; /* of the pass that signs */
+	struct job_hop hop;
+	bool routed; /* there are rules that may fit */
 	struct buf prefix; /* fields before the frozen bytes */
 	struct buf kept;
 	bool is_kept;
 
 	struct route_host hosts[ROUTE_HOSTS_MAX];
 	size_t host_count, host_at;
+	bool fresh; /* no kept session: the one before was over */
+	char session[IDLE_KEY_MAX];
 	bool no_tls; /* the handshake failed here: once more without */
 	char last_why[REPLY_TEXT_MAX];
 	int64_t began_ms;
@@ -113,6 +131,9 @@ void job_fetch(struct job *job);
 /* Read `JOB_CHUNKS` more chunks of the current pass. */
 void job_read(struct job *job);
 void job_rewind(struct job *job, enum job_pass pass);
+
+/* job_hop.c: choose the way, then go on with job_sign(). */
+void job_hop_choose(struct job *job);
 
 /* job_sign.c: the body is what was approved; sign it, then find a next hop. */
 void job_sign(struct job *job);

@@ -6,17 +6,42 @@
  * says is the result. The database is asked twice: before MAIL FROM, to note
  * which recipients are being sent, and before the final dot.
  */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/xalloc.h"
+#include "deliver/idle.h"
 #include "deliver/job_internal.h"
 
 static void next_address(struct job *job);
+
+/* Sessions are shared by what makes them the same. */
+static void
+name_session(char key[IDLE_KEY_MAX], const struct client_conf *conf)
+{
+	char addr[2 * sizeof(struct sockaddr_in6) + 1] = "";
+
+	if (conf->addr_len <= sizeof(struct sockaddr_in6))
+		hex_encode(addr, &conf->addr, conf->addr_len);
+	(void)snprintf(key, IDLE_KEY_MAX, "%d %s %s %.*s", (int)conf->policy,
+	    conf->host, addr, (int)conf->user.n,
+	    conf->user.p != NULL ? conf->user.p : "");
+}
+
+static void
+keep_session(struct job *job)
+{
+	struct client_conn *conn = client_detach(job->client);
+
+	if (conn != NULL)
+		idle_put(job->ctx->idle, job->session, conn);
+}
 
 /* Reasons with which the gate has ended the lease; docs/store-api.md. */
 static bool
@@ -188,6 +213,7 @@ record(struct job *job)
 	struct relay_rcpt *v = xcalloc(job->due_count, sizeof(*v));
 	const struct reply *reply;
 	const char *class = "broken";
+	const struct reply *last = client_last(job->client);
 	size_t i;
 
 	for (i = 0; i < job->due_count; i++) {
@@ -198,12 +224,17 @@ record(struct job *job)
 		    reply->enhanced);
 		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", reply->text);
 	}
-	if (client_last(job->client)->code / 100 == 2)
+	if (last->code / 100 == 2)
 		class = "2xx";
-	else if (client_last(job->client)->code / 100 == 4)
+	else if (last->code / 100 == 4)
 		class = "4xx";
-	else if (client_last(job->client)->code / 100 == 5)
+	else if (last->code / 100 == 5)
 		class = "5xx";
+	job->outcome = DEST_REACHED;
+	if (last->code == 421 || strncmp(last->enhanced, "4.7.", 4) == 0)
+		job->outcome = DEST_BUSY;
+	else if (last->code == 0)
+		job->outcome = DEST_UNREACHED;
 	metrics_inc(M_ATTEMPTS, class, NULL);
 	job_finish(job, v, job->due_count);
 }
@@ -265,10 +296,15 @@ on_end(void *arg, enum client_end end)
 	switch (end) {
 	case CLIENT_END_DONE:
 		record(job);
+		keep_session(job);
+		break;
+	case CLIENT_END_STALE:
+		job->fresh = true;
 		break;
 	case CLIENT_END_NEXT:
 		metrics_inc(M_ATTEMPTS, "connect", NULL);
 		job->no_tls = false;
+		job->fresh = false;
 		job->host_at++;
 		break;
 	case CLIENT_END_TLS:
@@ -284,7 +320,8 @@ on_end(void *arg, enum client_end end)
 	}
 	job->client = NULL;
 	client_free(client);
-	if (end == CLIENT_END_NEXT || end == CLIENT_END_TLS)
+	if (end == CLIENT_END_NEXT || end == CLIENT_END_TLS ||
+	    end == CLIENT_END_STALE)
 		next_address(job);
 }
 
@@ -295,21 +332,23 @@ static const struct client_events events = {
 	.on_end = on_end,
 };
 
+/* To a host by MX TLS need not verify, unless somebody asked for it. */
 static enum client_tls
 tls_policy(const struct job *job)
 {
-	if (job->ctx->smarthost[0] == '\0' && job->params.require_tls)
-		return CLIENT_TLS_MUST;
-	if (job->ctx->smarthost[0] == '\0')
+	bool must = job->params.require_tls || job->hop.must_tls;
+
+	if (job->hop.host == NULL && !must)
 		return job->no_tls ? CLIENT_TLS_NONE : CLIENT_TLS_MAY;
-	return job->ctx->smarthost_port == 465 ? CLIENT_TLS_WRAP
-					       : CLIENT_TLS_MUST;
+	return job->hop.host != NULL && job->hop.port == 465 ? CLIENT_TLS_WRAP
+							     : CLIENT_TLS_MUST;
 }
 
 static void
 next_address(struct job *job)
 {
 	const struct route_host *h = &job->hosts[job->host_at];
+	struct client_conn *conn = NULL;
 	struct client_conf conf = {
 		.tls = job->ctx->tls,
 		.policy = tls_policy(job),
@@ -332,20 +371,21 @@ next_address(struct job *job)
 		return;
 	}
 	if (job->host_at >= job->host_count) {
+		job->outcome = DEST_UNREACHED;
 		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.1", job->last_why);
 		return;
 	}
 	conf.addr = h->addr;
 	conf.addr_len = h->addr_len;
-	if (job->ctx->smarthost[0] != '\0' &&
-	    job->ctx->conf->deliver_smarthost_user[0] != '\0') {
-		conf.user = str_of(job->ctx->conf->deliver_smarthost_user);
-		conf.password = str_of(job->ctx->smarthost_password);
-	}
+	conf.user = job->hop.login;
+	conf.password = job->hop.password;
 	/* A new transaction reads the body from its beginning. */
 	job->pass = JOB_PASS_CHECK;
 	job->phase = JOB_PREPARING;
-	job->client = client_start(job->ctx->loop, &conf, &events, job);
+	name_session(job->session, &conf);
+	if (!job->fresh)
+		conn = idle_take(job->ctx->idle, job->session);
+	job->client = client_start(job->ctx->loop, &conf, conn, &events, job);
 }
 
 static void
@@ -379,17 +419,17 @@ on_route(void *arg, const struct route_result *found)
 		return;
 	case ROUTE_NO_DOMAIN:
 		job_finish_all(job,
-		    job->ctx->smarthost[0] != '\0' ? RELAY_DEFERRED
-						   : RELAY_FAILED,
-		    0, "5.1.2", "no such domain");
+		    job->hop.host != NULL ? RELAY_DEFERRED : RELAY_FAILED, 0,
+		    "5.1.2", "no such domain");
 		return;
 	case ROUTE_NULL_MX:
 		job_finish_all(job, RELAY_FAILED, 556, "5.1.10",
 		    "the domain takes no mail");
 		return;
 	case ROUTE_BLOCKED:
-		job_finish_all(job, RELAY_FAILED, 0, "5.4.4",
-		    "the domain cannot be reached from here");
+		job_finish_all(job,
+		    job->hop.host != NULL ? RELAY_DEFERRED : RELAY_FAILED, 0,
+		    "5.4.4", "the domain cannot be reached from here");
 		return;
 	case ROUTE_SELF:
 		job_finish_all(job, RELAY_FAILED, 0, "5.4.6",
@@ -401,9 +441,9 @@ on_route(void *arg, const struct route_result *found)
 void
 job_route(struct job *job)
 {
-	if (job->ctx->smarthost[0] != '\0')
-		job->route = route_host(job->ctx->hosts, job->ctx->smarthost,
-		    job->ctx->smarthost_port, on_route, job);
+	if (job->hop.host != NULL)
+		job->route = route_host(job->ctx->hosts, job->hop.host,
+		    job->hop.port, !job->hop.is_ours, on_route, job);
 	else
 		job->route = route_domain(job->ctx->domains, job->lease.domain,
 		    job->ctx->conf->hostname, on_route, job);

@@ -279,9 +279,9 @@ route_domain(struct resolver *r, const char *domain, const char *self,
 
 struct route *
 route_host(struct resolver *r, const char *host, unsigned short port,
-    route_fn *done, void *arg)
+    bool filtered, route_fn *done, void *arg)
 {
-	struct route *t = start(r, host, port, false, done, arg);
+	struct route *t = start(r, host, port, filtered, done, arg);
 
 	next_host(t);
 	return t;

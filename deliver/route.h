@@ -67,9 +67,9 @@ void resolver_free(struct resolver *r);
  */
 struct route *route_domain(struct resolver *r, const char *domain,
     const char *self, route_fn *done, void *arg);
-/* A host the operator named: its addresses, not filtered. */
+/* A host an operator named; `filtered`: by what a domain's own would be. */
 struct route *route_host(struct resolver *r, const char *host,
-    unsigned short port, route_fn *done, void *arg);
+    unsigned short port, bool filtered, route_fn *done, void *arg);
 void route_cancel(struct route *route);
 
 /* May the worker connect there? `allowed` are exceptions by the operator. */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "seal/dkim.h"
+#include "seal/stored.h"
 #include "store/relay.h"
 
 #define ENTRIES 256
@@ -85,6 +85,9 @@ open_key(struct sign_key *key, int64_t tenant, struct str domain,
     const struct relay_dkim *v, const unsigned char relay_pub[32],
     const struct secret *relay_key)
 {
+	struct buf what = { 0 };
+	bool ok;
+
 	if (v->selector.n >= sizeof(key->selector) ||
 	    !str_ieq(v->domain, domain))
 		return false;
@@ -93,11 +96,12 @@ open_key(struct sign_key *key, int64_t tenant, struct str domain,
 	(void)snprintf(key->selector, sizeof(key->selector), "%.*s",
 	    (int)v->selector.n, v->selector.p);
 	key->is_ed25519 = v->is_ed25519;
-	if (!seal_dkim_open(&key->pem, v->sealed, relay_pub, relay_key,
-		(uint64_t)tenant, v->domain, v->selector))
-		return false;
+	seal_stored_dkim(&what, (uint64_t)tenant, v->domain, v->selector);
+	ok = seal_stored_open(
+	    &key->pem, v->sealed, relay_pub, relay_key, buf_str(&what));
+	buf_free(&what);
 	(void)buf_cstr(&key->pem);
-	return true;
+	return ok;
 }
 
 bool

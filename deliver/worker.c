@@ -20,6 +20,7 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "deliver/context.h"
+#include "deliver/dest.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
 #include "net/tls.h"
@@ -38,6 +39,7 @@
 #define LAST_MS 5000 /* for the database to take the results */
 #define JOBS_MAX 256
 #define CLAIM_ROWS 50
+#define WAITING_MAX 100 /* leased, until their destination has room */
 #define WAKES_MAX 64
 #define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
 #define WAKE_LATEST_MS 600000
@@ -54,6 +56,8 @@ struct worker {
 	struct relay_op *claim_op, *beat_op, *sweep_op, *stats_op;
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
+	size_t going; /* of them */
+	struct dests *dests;
 	char name[96];
 	uint64_t wakes[WAKES_MAX]; /* when mail will be due, in no order */
 	size_t wake_count;
@@ -80,6 +84,47 @@ is_idle(const struct worker *w)
 	return w->job_count == 0 && w->claim_op == NULL;
 }
 
+/* All mail to a smarthost is for one destination that takes what it gets. */
+static bool
+has_dests(const struct worker *w)
+{
+	return w->ctx.smarthost[0] == '\0';
+}
+
+static void
+start_waiting(struct worker *w)
+{
+	uint64_t now = clock_mono_ms(), closed = 0;
+	const char *place = "";
+	size_t i;
+
+	for (i = 0; i < w->job_count; i++) {
+		struct job *job = w->jobs[i];
+
+		if (!job_is_waiting(job))
+			continue;
+		if (has_dests(w)) {
+			place = job_lease(job)->domain;
+			closed = dest_closed_ms(w->dests, place, now);
+		}
+		if (closed > 0) {
+			job_refuse(job, (int)(closed / 1000) + 1);
+		} else if (dest_begin(w->dests, place, now)) {
+			w->going++;
+			job_go(job, place);
+		}
+	}
+}
+
+static void
+end_going(struct worker *w, const struct job *job)
+{
+	if (job_place(job) == NULL)
+		return;
+	w->going--;
+	dest_end(w->dests, job_place(job), job_outcome(job), clock_mono_ms());
+}
+
 static void
 on_job_end(void *arg, struct job *job)
 {
@@ -89,12 +134,16 @@ on_job_end(void *arg, struct job *job)
 	for (i = 0; i < w->job_count && w->jobs[i] != job; i++)
 		;
 	BUG_ON(i == w->job_count);
+	end_going(w, job);
 	w->jobs[i] = w->jobs[--w->job_count];
 	job_free(job);
-	if (w->stopping && is_idle(w))
+	if (w->stopping && is_idle(w)) {
 		loop_stop(w->loop);
-	else if (!w->stopping && w->claim_op == NULL)
-		poll_now(w);
+	} else if (!w->stopping) {
+		start_waiting(w);
+		if (w->claim_op == NULL)
+			poll_now(w);
+	}
 }
 
 static void
@@ -107,7 +156,7 @@ on_claimed(
 
 	w->claim_op = NULL;
 	for (i = 0; i < n; i++) {
-		struct job *job = job_start(&w->ctx, &v[i], on_job_end, w);
+		struct job *job = job_new(&w->ctx, &v[i], on_job_end, w);
 
 		uuid_to_id(id, "msg_", &v[i].message);
 		log_info("deliver.claim", KV("message", id),
@@ -121,6 +170,7 @@ on_claimed(
 			loop_stop(w->loop);
 		return;
 	}
+	start_waiting(w);
 	/* A full answer means more may be due already. */
 	w->reason = w->again ? "wake" : "poll";
 	if (st == RELAY_DONE && n == CLAIM_ROWS)
@@ -130,26 +180,42 @@ on_claimed(
 	w->again = false;
 }
 
+/* How many more may be claimed. */
+static int
+room(const struct worker *w)
+{
+	int64_t most = w->ctx.conf->deliver_concurrency;
+	int64_t free_places;
+
+	if (most > JOBS_MAX - WAITING_MAX)
+		most = JOBS_MAX - WAITING_MAX;
+	free_places = most - (int64_t)w->going;
+	if (w->job_count - w->going >= WAITING_MAX / 2 || free_places <= 0)
+		return 0;
+	return free_places < CLAIM_ROWS ? (int)free_places : CLAIM_ROWS;
+}
+
 static void
 poll_now(void *arg)
 {
 	struct worker *w = arg;
-	int64_t room = w->ctx.conf->deliver_concurrency;
+	const char *skip[DEST_SKIP_MAX];
+	size_t n = 0;
 
-	if (room > JOBS_MAX)
-		room = JOBS_MAX;
-	room -= (int64_t)w->job_count;
 	if (w->stopping || w->claim_op != NULL)
 		return;
-	if (room <= 0) {
+	dests_set_places(w->dests, (size_t)w->ctx.conf->deliver_concurrency);
+	start_waiting(w);
+	if (room(w) == 0) {
 		/* The end of a job asks again. */
 		loop_timer_set(w->poll, POLL_MS);
 		return;
 	}
 	w->claimed_ms = clock_mono_ms();
-	w->claim_op = relay_claim(w->ctx.relay, w->name,
-	    room < CLAIM_ROWS ? (int)room : CLAIM_ROWS,
-	    (int)(w->ctx.conf->deliver_lease / 1000), on_claimed, w);
+	if (has_dests(w))
+		n = dests_skip(w->dests, skip, w->claimed_ms);
+	w->claim_op = relay_claim(w->ctx.relay, w->name, room(w),
+	    (int)(w->ctx.conf->deliver_lease / 1000), skip, n, on_claimed, w);
 }
 
 /* Mail is due now, somebody says. */
@@ -425,6 +491,7 @@ close_all(struct worker *w)
 	daemon_signals_free(w->signals);
 	redis_free(w->redis);
 	health_free(w->health);
+	dests_free(w->dests);
 	context_close(&w->ctx);
 	loop_free(w->loop);
 }
@@ -446,6 +513,7 @@ worker_run(struct daemon *daemon)
 	metrics_init(1, "postern-deliver");
 	metrics_use_slot(0);
 	w->reason = "poll";
+	w->dests = dests_new(1);
 	if (!open_outside(w, &err)) {
 		log_error("daemon.failed", KV("why", err.text));
 		code = 1;

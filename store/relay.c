@@ -7,39 +7,16 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "base/conf.h"
 #include "base/xalloc.h"
 #include "store/pg.h"
+#include "store/relay_internal.h"
 #include "store/store.h"
 
 #define POOL_CONNS 4
 #define POOL_QUEUE 4096
 #define CLAIM_MAX 64
-#define DKIM_MAX 4
-
-struct relay_op {
-	LIST_ENTRY(relay_op) link;
-	struct pg_req *req;
-	void *arg;
-	size_t n; /* rows that must come back from beat */
-	union {
-		relay_claim_fn *claim;
-		relay_fetch_fn *fetch;
-		relay_body_fn *body;
-		relay_done_fn *done;
-		relay_stats_fn *stats;
-		relay_dkim_fn *dkim;
-	} fn;
-};
-
-LIST_HEAD(relay_ops, relay_op);
-
-struct relay {
-	struct pg_pool *pool;
-	struct relay_ops ops;
-};
 
 struct relay *
 relay_new(struct loop *loop, const struct conf *conf)
@@ -86,9 +63,9 @@ relay_cancel(struct relay_op *op)
 	free(op);
 }
 
-static struct relay_op *
-call(struct relay *r, const char *sql, struct pg_args *a, pg_done_fn *done,
-    void *arg)
+struct relay_op *
+relay_call(struct relay *r, const char *sql, struct pg_args *a,
+    pg_done_fn *done, void *arg)
 {
 	struct relay_op *op = xcalloc(1, sizeof(*op));
 
@@ -99,8 +76,8 @@ call(struct relay *r, const char *sql, struct pg_args *a, pg_done_fn *done,
 }
 
 /* The handle dies here; what it carried is copied out. */
-static struct relay_op
-take(void *arg)
+struct relay_op
+relay_take(void *arg)
 {
 	struct relay_op *op = arg, copy = *op;
 
@@ -109,8 +86,8 @@ take(void *arg)
 	return copy;
 }
 
-static enum relay_status
-status_of(enum pg_err err, const struct pg_result *res)
+enum relay_status
+relay_status_of(enum pg_err err, const struct pg_result *res)
 {
 	if (err == PG_UNSENT || err == PG_LOST)
 		return RELAY_LOST;
@@ -121,8 +98,8 @@ status_of(enum pg_err err, const struct pg_result *res)
 	return RELAY_DONE;
 }
 
-static const char *
-why_of(enum pg_err err, const struct pg_result *res)
+const char *
+relay_why_of(enum pg_err err, const struct pg_result *res)
 {
 	if (err == PG_UNSENT || err == PG_LOST)
 		return "store_unavailable";
@@ -131,8 +108,8 @@ why_of(enum pg_err err, const struct pg_result *res)
 	return pg_rows(res) > 0 ? pg_get_text(res, 0, "code") : "";
 }
 
-static void
-lease_args(struct pg_args *a, const struct store_lease *l)
+void
+relay_lease_args(struct pg_args *a, const struct store_lease *l)
 {
 	pg_i64(a, l->tenant);
 	pg_uuid(a, &l->message);
@@ -143,16 +120,16 @@ lease_args(struct pg_args *a, const struct store_lease *l)
 static void
 on_done(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
+	struct relay_op op = relay_take(arg);
 
-	op.fn.done(op.arg, status_of(err, res), why_of(err, res));
+	op.fn.done(op.arg, relay_status_of(err, res), relay_why_of(err, res));
 }
 
 static void
 on_claim(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
 	struct store_lease v[CLAIM_MAX];
 	size_t n = 0;
 	int row;
@@ -175,16 +152,25 @@ on_claim(void *arg, enum pg_err err, const struct pg_result *res)
 
 struct relay_op *
 relay_claim(struct relay *r, const char *worker, int limit, int lease_s,
-    relay_claim_fn *done, void *arg)
+    const char *const *skip, size_t n, relay_claim_fn *done, void *arg)
 {
 	struct pg_args a = { 0 };
 	struct relay_op *op;
+	size_t i;
 
 	pg_text(&a, worker);
 	pg_i32(&a, limit < CLAIM_MAX ? limit : CLAIM_MAX);
 	pg_i32(&a, lease_s);
-	op = call(
-	    r, "select * from api.claim_due_1($1,$2,$3)", &a, on_claim, arg);
+	if (n > 0) {
+		pg_array_begin(&a, PG_ELEM_TEXT);
+		for (i = 0; i < n; i++)
+			pg_item_str(&a, str_of(skip[i]));
+		pg_array_end(&a);
+	}
+	op = relay_call(r,
+	    n > 0 ? "select * from api.claim_due_1($1,$2,$3,$4)"
+		  : "select * from api.claim_due_1($1,$2,$3)",
+	    &a, on_claim, arg);
 	op->fn.claim = done;
 	return op;
 }
@@ -206,13 +192,14 @@ fill_release(struct relay_message *m, const struct pg_result *res)
 static void
 on_fetch(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
 	struct relay_message m = { 0 };
 
 	if (st != RELAY_DONE || pg_rows(res) != 1) {
 		op.fn.fetch(op.arg, st == RELAY_DONE ? RELAY_REFUSED : st,
-		    st == RELAY_DONE ? "no release" : why_of(err, res), NULL);
+		    st == RELAY_DONE ? "no release" : relay_why_of(err, res),
+		    NULL);
 		return;
 	}
 	m.deployment = pg_get_bytes(res, 0, "deployment");
@@ -232,6 +219,7 @@ on_fetch(void *arg, enum pg_err err, const struct pg_result *res)
 	m.attempts = pg_get_int(res, 0, "attempts");
 	m.send_at = pg_get_i64(res, 0, "send_at");
 	m.not_after = pg_get_i64(res, 0, "not_after");
+	m.routed = pg_get_bool(res, 0, "routed");
 	fill_release(&m, res);
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
@@ -243,51 +231,18 @@ relay_fetch(struct relay *r, const struct store_lease *l, relay_fetch_fn *done,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
-	op = call(
+	relay_lease_args(&a, l);
+	op = relay_call(
 	    r, "select * from api.fetch_1($1,$2,$3,$4)", &a, on_fetch, arg);
 	op->fn.fetch = done;
 	return op;
 }
 
 static void
-on_dkim(void *arg, enum pg_err err, const struct pg_result *res)
-{
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
-	struct relay_dkim v[DKIM_MAX];
-	size_t n = 0;
-	int row;
-
-	for (row = 0; st == RELAY_DONE && row < pg_rows(res) && n < DKIM_MAX;
-	     row++) {
-		v[n].is_ed25519 = pg_get_text(res, row, "algo")[0] == 'e';
-		v[n].domain = str_of(pg_get_text(res, row, "domain"));
-		v[n].selector = str_of(pg_get_text(res, row, "selector"));
-		v[n++].sealed = pg_get_bytes(res, row, "sealed");
-	}
-	op.fn.dkim(op.arg, st, why_of(err, res), v, n);
-}
-
-struct relay_op *
-relay_dkim_keys(struct relay *r, const struct store_lease *l,
-    relay_dkim_fn *done, void *arg)
-{
-	struct pg_args a = { 0 };
-	struct relay_op *op;
-
-	lease_args(&a, l);
-	op = call(
-	    r, "select * from api.dkim_keys_1($1,$2,$3,$4)", &a, on_dkim, arg);
-	op->fn.dkim = done;
-	return op;
-}
-
-static void
 on_body(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
 	int rows = st == RELAY_DONE ? pg_rows(res) : 0, row;
 
 	/* The consumer must not free its state between rows: see relay.h. */
@@ -305,11 +260,11 @@ relay_body(struct relay *r, const struct store_lease *l, int from, int limit,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
+	relay_lease_args(&a, l);
 	pg_i32(&a, from);
 	pg_i32(&a, limit);
-	op = call(r, "select * from api.fetch_body_1($1,$2,$3,$4,$5,$6)", &a,
-	    on_body, arg);
+	op = relay_call(r, "select * from api.fetch_body_1($1,$2,$3,$4,$5,$6)",
+	    &a, on_body, arg);
 	op->fn.body = done;
 	return op;
 }
@@ -317,8 +272,8 @@ relay_body(struct relay *r, const struct store_lease *l, int from, int limit,
 static void
 on_beat(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
 
 	if (st == RELAY_DONE && (size_t)pg_rows(res) < op.n)
 		st = RELAY_REFUSED;
@@ -338,7 +293,7 @@ relay_beat(struct relay *r, const struct store_lease *const *v, size_t n,
 		pg_item_uuid(&a, &v[i]->lease);
 	pg_array_end(&a);
 	pg_i32(&a, lease_s);
-	op = call(r, "select * from api.beat_1($1,$2)", &a, on_beat, arg);
+	op = relay_call(r, "select * from api.beat_1($1,$2)", &a, on_beat, arg);
 	op->fn.done = done;
 	op->n = n;
 	return op;
@@ -359,9 +314,9 @@ ix_args(struct pg_args *a, const int *ix, size_t n)
 static void
 on_gate(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
-	const char *why = why_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
+	const char *why = relay_why_of(err, res);
 
 	if (st == RELAY_DONE &&
 	    (pg_rows(res) != 1 || !pg_get_bool(res, 0, "go"))) {
@@ -378,12 +333,12 @@ relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
+	relay_lease_args(&a, l);
 	pg_text(&a, mx);
 	pg_text(&a, tls);
 	ix_args(&a, ix, n);
-	op = call(r, "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)", &a,
-	    on_gate, arg);
+	op = relay_call(r, "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)",
+	    &a, on_gate, arg);
 	op->fn.done = done;
 	return op;
 }
@@ -395,9 +350,9 @@ relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
+	relay_lease_args(&a, l);
 	ix_args(&a, ix, n);
-	op = call(
+	op = relay_call(
 	    r, "select * from api.dot_1($1,$2,$3,$4,$5)", &a, on_gate, arg);
 	op->fn.done = done;
 	return op;
@@ -442,11 +397,11 @@ relay_finish(struct relay *r, const struct store_lease *l,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
+	relay_lease_args(&a, l);
 	result_args(&a, v, n);
 	pg_i32(&a, retry_s);
 	pg_text(&a, n > 0 ? v[0].text : "");
-	op = call(r,
+	op = relay_call(r,
 	    "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)", &a,
 	    on_done, arg);
 	op->fn.done = done;
@@ -460,10 +415,10 @@ relay_release(struct relay *r, const struct store_lease *l, int retry_s,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
+	relay_lease_args(&a, l);
 	pg_i32(&a, retry_s);
-	op = call(r, "select * from api.release_lease_1($1,$2,$3,$4,$5)", &a,
-	    on_done, arg);
+	op = relay_call(r, "select * from api.release_lease_1($1,$2,$3,$4,$5)",
+	    &a, on_done, arg);
 	op->fn.done = done;
 	return op;
 }
@@ -475,9 +430,9 @@ relay_integrity(struct relay *r, const struct store_lease *l, const char *why,
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
-	lease_args(&a, l);
+	relay_lease_args(&a, l);
 	pg_text(&a, why);
-	op = call(r, "select * from api.integrity_1($1,$2,$3,$4,$5)", &a,
+	op = relay_call(r, "select * from api.integrity_1($1,$2,$3,$4,$5)", &a,
 	    on_done, arg);
 	op->fn.done = done;
 	return op;
@@ -486,8 +441,8 @@ relay_integrity(struct relay *r, const struct store_lease *l, const char *why,
 static void
 on_sweep(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
 	bool more = false;
 	int row;
 
@@ -503,7 +458,7 @@ relay_sweep(struct relay *r, int limit, relay_done_fn *done, void *arg)
 	struct relay_op *op;
 
 	pg_i32(&a, limit);
-	op = call(r, "select * from api.sweep_1($1)", &a, on_sweep, arg);
+	op = relay_call(r, "select * from api.sweep_1($1)", &a, on_sweep, arg);
 	op->fn.done = done;
 	return op;
 }
@@ -511,8 +466,8 @@ relay_sweep(struct relay *r, int limit, relay_done_fn *done, void *arg)
 static void
 on_stats(void *arg, enum pg_err err, const struct pg_result *res)
 {
-	struct relay_op op = take(arg);
-	enum relay_status st = status_of(err, res);
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
 	struct relay_stats s = { 0 };
 
 	if (st == RELAY_DONE && pg_rows(res) == 1) {
@@ -528,8 +483,8 @@ struct relay_op *
 relay_stats(struct relay *r, relay_stats_fn *done, void *arg)
 {
 	struct pg_args a = { 0 };
-	struct relay_op *op =
-	    call(r, "select * from api.queue_stats_1()", &a, on_stats, arg);
+	struct relay_op *op = relay_call(
+	    r, "select * from api.queue_stats_1()", &a, on_stats, arg);
 
 	op->fn.stats = done;
 	return op;

@@ -54,6 +54,7 @@ struct relay_message {
 	int chunks, attempts;
 	int64_t send_at, not_after, expiry, now_us; /* us since 1970 */
 	int mode, mode_epoch; /* of a release by policy */
+	bool routed; /* ask relay_routes() */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */
@@ -78,6 +79,21 @@ struct relay_dkim {
 	struct str domain, selector, sealed;
 };
 
+enum relay_route_action {
+	RELAY_ROUTE_SUSPEND,
+	RELAY_ROUTE_BOUNCE,
+	RELAY_ROUTE_VIA,
+	RELAY_ROUTE_TLS,
+};
+
+/* An operator's rule that fits. Text is valid during the call. */
+struct relay_route {
+	enum relay_route_action action;
+	int64_t tenant, inbox; /* whose rule; 0 = of all */
+	struct str domain, host, login, sealed;
+	int port;
+};
+
 struct relay_stats {
 	int due, uncertain, held;
 	int64_t oldest_held_us; /* 0 = none */
@@ -97,6 +113,8 @@ typedef void relay_body_fn(
 typedef void relay_done_fn(void *arg, enum relay_status st, const char *why);
 typedef void relay_dkim_fn(void *arg, enum relay_status st, const char *why,
     const struct relay_dkim *v, size_t n);
+typedef void relay_route_fn(void *arg, enum relay_status st, const char *why,
+    const struct relay_route *v, size_t n);
 typedef void relay_stats_fn(
     void *arg, enum relay_status st, const struct relay_stats *stats);
 
@@ -108,8 +126,10 @@ bool relay_ready(const struct relay *r);
 /* Never call back; what was sent may still run. NULL is fine. */
 void relay_cancel(struct relay_op *op);
 
+/* At most `limit`, and none for the `n` domains in `skip`. */
 struct relay_op *relay_claim(struct relay *r, const char *worker, int limit,
-    int lease_s, relay_claim_fn *done, void *arg);
+    int lease_s, const char *const *skip, size_t n, relay_claim_fn *done,
+    void *arg);
 struct relay_op *relay_fetch(struct relay *r, const struct store_lease *l,
     relay_fetch_fn *done, void *arg);
 /*
@@ -118,6 +138,9 @@ struct relay_op *relay_fetch(struct relay *r, const struct store_lease *l,
  */
 struct relay_op *relay_dkim_keys(struct relay *r, const struct store_lease *l,
     relay_dkim_fn *done, void *arg);
+/* At most one rule that says which way, and one that demands TLS. */
+struct relay_op *relay_routes(struct relay *r, const struct store_lease *l,
+    relay_route_fn *done, void *arg);
 /* At most `limit` chunks from `from`. */
 struct relay_op *relay_body(struct relay *r, const struct store_lease *l,
     int from, int limit, relay_body_fn *done, void *arg);

@@ -100,6 +100,16 @@ BEGIN
 	    OR coalesce(undo_seconds, 0) NOT BETWEEN 0 AND 120) THEN
 		why := 'validation_error';
 	END IF;
+	-- Listed since it was submitted, every one: nothing of it would leave.
+	IF why IS NULL AND decide_1.verdict = 'a' AND NOT EXISTS (SELECT 1
+	    FROM unnest(m.rcpt) z WHERE NOT EXISTS (SELECT 1 FROM d.list_entry e
+	        WHERE e.entry IN (d.canon(z), '@' || d.domain_of(z))
+	        AND e.ended_at IS NULL AND (e.expires_at IS NULL
+	        OR e.expires_at > clock_timestamp()) AND (e.tenant_id = 0
+	        OR e.tenant_id = g.tenant_id
+	        AND e.inbox_id IN (0, g.inbox_id)))) THEN
+		why := 'message_rejected';
+	END IF;
 	IF why IS NOT NULL THEN
 		RETURN QUERY SELECT CASE why WHEN 'validation_error' THEN 422
 		    WHEN 'state_conflict' THEN 409 WHEN 'digest_mismatch' THEN 412

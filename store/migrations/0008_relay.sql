@@ -8,7 +8,8 @@ GRANT EXECUTE ON FUNCTION d.note TO p_relay;
 
 SET LOCAL ROLE p_relay;
 
-CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int)
+CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int,
+	skip text[] DEFAULT NULL)
 	RETURNS TABLE (status int, code text, tenant_id bigint, message_id uuid,
 	domain text, lease uuid, version smallint, round smallint, attempts int,
 	give_up_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
@@ -16,6 +17,8 @@ CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int)
 #variable_conflict use_column
 DECLARE
 	now_at timestamptz := clock_timestamp();
+	waits boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action = 's'
+	    AND r.ended_at IS NULL);
 BEGIN
 	IF coalesce(length(claim_due_1.worker), 0) NOT BETWEEN 1 AND 64
 	    OR claim_due_1.worker ~ '[\x01-\x20\x7f]' OR lim IS NULL
@@ -39,6 +42,9 @@ BEGIN
 		WHERE q.lease IS NULL AND q.due_at <= now_at
 		AND x.paused_at IS NULL AND x.suspended_at IS NULL
 		AND n.paused_at IS NULL AND n.disabled_at IS NULL
+		AND (skip IS NULL OR q.domain <> ALL (skip))
+		AND (NOT waits OR NOT d.route_waits(q.tenant_id, q.inbox_id,
+		    q.domain))
 		ORDER BY q.vt LIMIT lim FOR UPDATE OF q SKIP LOCKED
 	), s AS MATERIALIZED (
 		SELECT y.message_id, y.tenant_id, y.state FROM d.state y
@@ -99,7 +105,7 @@ CREATE FUNCTION api.fetch_1(t bigint, mid uuid, dom text, lease uuid)
 	not_after bigint, release_by text, release_mode smallint,
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
-	may_duplicate boolean) LANGUAGE plpgsql SECURITY DEFINER
+	may_duplicate boolean, routed boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -120,7 +126,9 @@ BEGIN
 	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.ix) FROM d.delivery v
 	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
 	        AND v.status IN (0, 4)), (l.q).attempts,
-	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate
+	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,
+	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, t)
+	        AND z.ended_at IS NULL)
 	    FROM d.message m
 	    JOIN d.release r ON r.message_id = mid AND r.tenant_id = t
 	        AND r.version = (l.q).version AND r.round = (l.q).round
@@ -502,6 +510,9 @@ BEGIN
 	    WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
 	    AND v.ix::int = u.i AND x.tenant_id = v.tenant_id
 	    AND x.inbox_id = v.inbox_id;
+	IF 5 = ANY (result) THEN
+		PERFORM d.suppress(t, mid, dom, done_1.ix);
+	END IF;
 	again := d.lease_end(t, mid, dom, due, true, mx_result);
 	st := d.state_derive(t, mid, mx_result);
 	PERFORM d.note(t, 'worker:' || (l.q).worker, 'message.result', mid,

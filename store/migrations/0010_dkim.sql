@@ -62,7 +62,12 @@ BEGIN
 	IF o.status = 200 AND (coalesce(dkim_add_1.pair, '')
 	    !~ '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$' OR rsa = ed
 	    OR num_nulls(rsa, rsa_record, rsa_sealed, ed, ed_record, ed_sealed)
-	    > 0) THEN
+	    > 0 OR rsa !~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
+	    OR ed !~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
+	    OR octet_length(rsa_record) NOT BETWEEN 20 AND 1000
+	    OR octet_length(ed_record) NOT BETWEEN 20 AND 1000
+	    OR octet_length(rsa_sealed) NOT BETWEEN 100 AND 8192
+	    OR octet_length(ed_sealed) NOT BETWEEN 100 AND 8192) THEN
 		o.status := 422;
 		o.code := 'validation_error';
 	END IF;

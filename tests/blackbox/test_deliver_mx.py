@@ -22,6 +22,7 @@ ONE, TWO, DEAD = "127.31.0.1", "127.31.0.2", "127.31.0.9"
 def may_listen(address, family=socket.AF_INET):
     try:
         with socket.socket(family) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind((address, 25))
         return True
     except OSError:
@@ -185,6 +186,7 @@ def test_fifty_hosts(r, domain):
         r.dns.a(name, DEAD)
     send(r, domain, "sent")
     assert len(r.one.messages) == 1
+    r.one.hang_up()
     r.one.script["banner"] = "421 4.3.2 busy"
     mid = send(r, domain, "deferred")
     asked = {name for name, kind, _ in r.dns.asked if name.startswith("m")}

@@ -215,12 +215,23 @@ class FakeMx:
         return gate
 
     def reset(self):
-        """As new, for the next test."""
+        """As new, for the next test: no session of the last one is left."""
+        self.hang_up()
         with self.lock:
             self.script.clear()
             self.rcpt_replies.clear()
             del self.messages[:], self.verbs[:], self.cut[:]
             del self.broken[:]
+
+    def hang_up(self):
+        """End all sessions, as a host does that restarts."""
+        for session in list(self.open):
+            try:
+                session.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        with self.changed:
+            self.changed.wait_for(lambda: not self.open, 10)
 
     def wait_messages(self, n, timeout=30):
         with self.changed:
@@ -245,11 +256,13 @@ class FakeMx:
         except (OSError, EOFError):
             pass
         finally:
-            self.open.discard(session)
             try:
                 session.sock.close()
             except OSError:
                 pass
+            with self.changed:
+                self.open.discard(session)
+                self.changed.notify_all()
 
     def close(self):
         self.closing = True

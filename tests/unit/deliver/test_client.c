@@ -165,7 +165,7 @@ run(struct world *w, int silent_at, bool drips)
 	assert_int_equal(getsockname(evconnlistener_get_fd(w->listener),
 			     (struct sockaddr *)&conf.addr, &conf.addr_len),
 	    0);
-	w->client = client_start(w->loop, &conf, &events, w);
+	w->client = client_start(w->loop, &conf, NULL, &events, w);
 	loop_run(w->loop);
 	assert_true(w->ended);
 	result = client_result(w->client, 0, &reply);

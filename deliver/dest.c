@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: ISC */
+#include "deliver/dest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/codec.h"
+#include "base/xalloc.h"
+
+#define FIRST 2 /* sessions at once */
+#define MOST 20
+#define FAILURES 3 /* in a row */
+#define CLOSED_MS 60000
+#define CLOSED_MAX_MS 600000
+#define BUCKETS 256
+#define FORGET_MS 900000
+#define DESTS_MAX 8192 /* then those at rest are looked for */
+
+struct dest {
+	LIST_ENTRY(dest) link;
+	char domain[256];
+	size_t active, limit;
+	unsigned failures; /* in a row */
+	bool proven;
+	uint64_t closed_until, used_at, closed_for;
+};
+
+LIST_HEAD(dest_list, dest);
+
+struct dests {
+	size_t places, active, unproven, n;
+	struct dest_list bucket[BUCKETS];
+};
+
+struct dests *
+dests_new(size_t places)
+{
+	struct dests *d = xcalloc(1, sizeof(*d));
+	size_t i;
+
+	d->places = places;
+	for (i = 0; i < BUCKETS; i++)
+		LIST_INIT(&d->bucket[i]);
+	return d;
+}
+
+void
+dests_set_places(struct dests *d, size_t places)
+{
+	d->places = places;
+}
+
+static void
+drop(struct dests *d, struct dest *x)
+{
+	LIST_REMOVE(x, link);
+	d->n--;
+	free(x);
+}
+
+void
+dests_free(struct dests *d)
+{
+	size_t i;
+
+	if (d == NULL)
+		return;
+	for (i = 0; i < BUCKETS; i++) {
+		while (!LIST_EMPTY(&d->bucket[i]))
+			drop(d, LIST_FIRST(&d->bucket[i]));
+	}
+	free(d);
+}
+
+static size_t
+bucket_of(const char *domain)
+{
+	return crc32_ieee(0, domain, strlen(domain)) % BUCKETS;
+}
+
+static struct dest *
+find(const struct dests *d, const char *domain)
+{
+	struct dest *x;
+
+	LIST_FOREACH(x, &d->bucket[bucket_of(domain)], link)
+	{
+		if (strcmp(x->domain, domain) == 0)
+			return x;
+	}
+	return NULL;
+}
+
+/* What rests, is well and was not used lately needs no memory. */
+static void
+tidy(struct dests *d, uint64_t now)
+{
+	struct dest *x, *next;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++) {
+		for (x = LIST_FIRST(&d->bucket[i]); x != NULL; x = next) {
+			next = LIST_NEXT(x, link);
+			if (x->active == 0 && now >= x->used_at + FORGET_MS)
+				drop(d, x);
+		}
+	}
+}
+
+static struct dest *
+get(struct dests *d, const char *domain, uint64_t now)
+{
+	struct dest *x = find(d, domain);
+
+	if (x != NULL)
+		return x;
+	if (d->n >= DESTS_MAX)
+		tidy(d, now);
+	x = xcalloc(1, sizeof(*x));
+	(void)snprintf(x->domain, sizeof(x->domain), "%s", domain);
+	x->limit = FIRST;
+	LIST_INSERT_HEAD(&d->bucket[bucket_of(domain)], x, link);
+	d->n++;
+	return x;
+}
+
+static bool
+is_full(const struct dest *x, uint64_t now)
+{
+	/* After a closure one message finds out. */
+	size_t limit = x->closed_for > 0 ? 1 : x->limit;
+
+	return x->active >= limit || now < x->closed_until;
+}
+
+bool
+dest_begin(struct dests *d, const char *domain, uint64_t now)
+{
+	struct dest *x;
+
+	if (d->active >= d->places)
+		return false;
+	if (domain[0] == '\0') {
+		d->active++;
+		return true;
+	}
+	x = get(d, domain, now);
+	if (is_full(x, now) ||
+	    (!x->proven && d->unproven >= (d->places + 1) / 2))
+		return false;
+	x->used_at = now;
+	x->active++;
+	d->active++;
+	d->unproven += !x->proven;
+	return true;
+}
+
+static void
+failed(struct dest *x, uint64_t now)
+{
+	x->limit = x->limit > 1 ? x->limit / 2 : 1;
+	if (++x->failures < FAILURES && x->closed_for == 0)
+		return;
+	x->failures = 0;
+	x->closed_for = x->closed_for == 0 ? CLOSED_MS : x->closed_for * 2;
+	if (x->closed_for > CLOSED_MAX_MS)
+		x->closed_for = CLOSED_MAX_MS;
+	x->closed_until = now + x->closed_for;
+}
+
+/* `unproven` counts the sessions of all that are not. */
+static void
+set_proven(struct dests *d, struct dest *x, bool proven)
+{
+	if (x->proven == proven)
+		return;
+	x->proven = proven;
+	if (proven)
+		d->unproven -= x->active;
+	else
+		d->unproven += x->active;
+}
+
+void
+dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
+    uint64_t now)
+{
+	struct dest *x;
+
+	d->active--;
+	if (domain[0] == '\0')
+		return;
+	x = find(d, domain);
+	BUG_ON(x == NULL || x->active == 0);
+	x->active--;
+	d->unproven -= !x->proven;
+	x->used_at = now;
+	switch (outcome) {
+	case DEST_NOTHING:
+		return;
+	case DEST_REACHED:
+		set_proven(d, x, true);
+		x->failures = 0;
+		x->closed_for = 0;
+		if (x->limit < MOST)
+			x->limit++;
+		return;
+	case DEST_BUSY:
+		x->limit = x->limit > 1 ? x->limit / 2 : 1;
+		return;
+	case DEST_UNREACHED:
+		/* While it is closed, what began before says nothing new. */
+		if (now >= x->closed_until)
+			failed(x, now);
+		set_proven(d, x, false);
+		return;
+	}
+}
+
+uint64_t
+dest_closed_ms(const struct dests *d, const char *domain, uint64_t now)
+{
+	const struct dest *x = find(d, domain);
+
+	return x != NULL && now < x->closed_until ? x->closed_until - now : 0;
+}
+
+size_t
+dests_skip(struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now)
+{
+	struct dest *x;
+	size_t i, n = 0;
+
+	for (i = 0; i < BUCKETS; i++) {
+		LIST_FOREACH(x, &d->bucket[i], link)
+		{
+			if (n < DEST_SKIP_MAX && is_full(x, now))
+				out[n++] = x->domain;
+		}
+	}
+	return n;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * dest.h - how much a destination takes, so that one that is slow, dead or
+ * flooded keeps no place from the others.
+ *
+ * A domain begins with two sessions at once; each success allows one more, a
+ * failure or "slow down" halves. A domain that could not be reached three
+ * times in a row is left alone for a minute, then twice as long each time; one
+ * message tries whether it is back. Domains that never took anything share
+ * half of all places.
+ *
+ * "" is the smarthost, which takes what it gets.
+ */
+#ifndef DELIVER_DEST_H
+#define DELIVER_DEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DEST_SKIP_MAX 400
+
+enum dest_outcome {
+	DEST_NOTHING, /* not tried: says nothing of the destination */
+	DEST_REACHED, /* it answered for the message */
+	DEST_BUSY, /* it asked for less */
+	DEST_UNREACHED,
+};
+
+struct dests;
+
+/* `places`: sessions of all destinations together. Times: milliseconds of a
+ * clock that only goes forward. */
+struct dests *dests_new(size_t places);
+void dests_set_places(struct dests *d, size_t places);
+/* NULL is fine. */
+void dests_free(struct dests *d);
+
+/* Takes a place; dest_end() gives it back. False: not now. */
+bool dest_begin(struct dests *d, const char *domain, uint64_t now);
+void dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
+    uint64_t now);
+/* For how long it is left alone; 0: it is not. */
+uint64_t dest_closed_ms(
+    const struct dests *d, const char *domain, uint64_t now);
+/*
+ * Domains whose mail nobody need claim now. The texts are good until the next
+ * call; returns how many.
+ */
+size_t dests_skip(
+    struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now);
+
+#endif

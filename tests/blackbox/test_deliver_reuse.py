@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: ISC
+"""
+One session carries many messages to the same host, as long as it is well; one
+that has ended in between costs nothing, not even an attempt.
+"""
+import pytest
+
+from tests.fake.mx import CLOSE
+from tests.lib.relaying import Relaying
+
+
+@pytest.fixture(scope="module")
+def r():
+    with Relaying() as it:
+        it.start_worker()
+        yield it
+
+
+@pytest.fixture(autouse=True)
+def mx(r):
+    r.mx.reset()
+    yield r.mx
+    r.mx.script.clear()
+
+
+def sent(r, **how):
+    mid = r.submit(**how)
+    r.wait_state(mid, "sent")
+    return mid
+
+
+def test_one_session_for_many(r, mx):
+    for _ in range(3):
+        sent(r)
+    assert mx.verbs.count("EHLO") == 2  # before and after STARTTLS, once
+    assert mx.verbs.count("AUTH") == 1 and mx.verbs.count("MAIL") == 3
+    assert len(mx.messages) == 3 and all(m["tls"] for m in mx.messages)
+
+
+def test_each_message_is_whole(r, mx):
+    """Nothing of one message is in the next, whatever its end."""
+    for body in ("one\r\n.\r\n", "", "three\r\n..\r\n", "\r\n"):
+        sent(r, body=body)
+    ends = [m["data"].partition(b"\r\n\r\n")[2] for m in mx.messages]
+    assert ends == [b"one\r\n.\r\n", b"", b"three\r\n..\r\n", b"\r\n"]
+
+
+def test_after_a_refusal(r, mx):
+    """A refused message ends nothing; refused recipients end the session."""
+    sent(r)
+    mx.script["dot"] = "554 5.6.0 not this"
+    r.wait_state(r.submit(), "bounced")
+    del mx.script["dot"]
+    sent(r)
+    assert mx.verbs.count("AUTH") == 1
+    mx.script["RCPT"] = "550 5.7.1 no"
+    r.wait_state(r.submit(), "bounced")
+    del mx.script["RCPT"]
+    sent(r)
+    assert mx.verbs.count("AUTH") == 2
+
+
+def test_a_session_that_ended_meanwhile(r, mx):
+    """Not an attempt: nothing was said to anybody."""
+    sent(r)
+    mx.hang_up()
+    mid = sent(r)
+    assert r.deliveries(mid)[0]["attempts"] == 1
+    assert mx.verbs.count("AUTH") == 2
+
+
+@pytest.mark.parametrize("step", [CLOSE, "421 4.7.0 enough for today"])
+def test_a_session_that_ends_at_mail(r, mx, step):
+    sent(r)
+    seen = []
+    mx.script["MAIL"] = lambda s, line: seen.append(
+        s.sock.getpeername()) or (
+        step if len(seen) == 1 else None)
+    mid = sent(r)
+    assert len(seen) == 2 and seen[0] != seen[1]
+    assert r.deliveries(mid)[0]["attempts"] == 1
+    r.assert_settled(mid)
+    assert len(mx.messages) == 2
+
+
+def test_a_lost_dot_is_uncertain_in_a_kept_session_too(r, mx):
+    sent(r)
+    mx.script["dot"] = CLOSE
+    mid = r.submit()
+    r.wait_state(mid, "uncertain")
+    mx.script.clear()
+    assert len(mx.messages) == 2
+
+
+def test_a_peer_that_talks_after_the_reply(r, mx):
+    """What follows the reply would answer the next command: no next one."""
+    mx.script["dot"] = "250 2.0.0 ok\n250 2.0.0 and more"
+    sent(r)
+    mx.script.clear()
+    sent(r)
+    assert mx.verbs.count("AUTH") == 2
+
+
+def test_a_hundred_are_enough(r, mx):
+    box = r.add_inbox("many@acme.example")
+    r.set_mode(box, 4)
+    r.sql("UPDATE d.inbox SET lim_hour = 1000, lim_day = 1000 "
+          "WHERE inbox_id = %s", box.inbox_id)
+    r.worker.stop()
+    mids = [r.submit(box=box) for _ in range(104)]
+    r.set_conf("deliver", concurrency="1")
+    r.start_worker()
+    for mid in mids:
+        r.wait_state(mid, "sent", timeout=60)
+    assert mx.verbs.count("AUTH") == 2 and len(mx.messages) == 104
+    assert {m["data"].count(b"Received: by ") for m in mx.messages} == {1}

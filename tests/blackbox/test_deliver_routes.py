@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: ISC
+"""
+What operators rule of where mail goes: wait, fail, go by a host, need TLS; by
+inbox, tenant and domain, until it ends or is lifted.
+"""
+import hashlib
+
+import pytest
+
+from tests.blackbox.test_deliver_mx import may_listen
+from tests.fake.dns import FakeDns
+from tests.fake.mx import CLOSE, FakeMx
+from tests.lib.relaying import PASSWORD, USER, Relaying
+
+ONE = "127.31.0.1"
+
+
+@pytest.fixture(scope="module")
+def r():
+    if not may_listen(ONE):
+        print("SKIP routes: port 25 on loopback may not be bound")
+        pytest.skip("port 25 on loopback may not be bound")
+    with FakeDns() as dns, Relaying(
+            smarthost="", smarthost_user="", allow_address=["127.31.0.0/16"],
+            resolver=["127.0.0.1:%d" % dns.port]) as it:
+        it.dns = dns
+        it.one = FakeMx(it.path("tls", "cert.pem"), it.path("tls", "key.pem"),
+                        address=ONE, port=25,
+                        offers=("8BITMIME", "STARTTLS"))
+        it.start_worker()
+        yield it
+        it.one.close()
+
+
+@pytest.fixture(autouse=True)
+def fresh(r):
+    r.mx.reset()
+    r.one.reset()
+    yield
+    r.one.script.clear()
+    r.sql("UPDATE d.route SET ended_at = now() WHERE ended_at IS NULL")
+
+
+@pytest.fixture
+def domain(r):
+    r.domains = getattr(r, "domains", 0) + 1
+    name = "d%d.example" % r.domains
+    r.dns.mx(name, (10, "mx." + name))
+    r.dns.a("mx." + name, ONE)
+    return name
+
+
+def rule(r, *words, ok=True):
+    return r.signed_in("route", "add", *words, "--reason", "test", ok=ok)
+
+
+def number(r):
+    return str(r.sql("SELECT max(route_id) AS n FROM d.route")[0]["n"])
+
+
+def secret_file(r):
+    path = r.path("via.secret")
+    with open(path, "w") as f:
+        f.write(PASSWORD + "\n")
+    return path
+
+
+def via(r, *scope):
+    return rule(r, "relay", *scope, "--via", "localhost:%d" % r.mx.port,
+                "--login", USER, "--secret-file", secret_file(r))
+
+
+def test_mail_waits_and_goes_on(r, domain):
+    rule(r, "suspend", domain)
+    listed = r.signed_in("route", "list")
+    assert "suspend" in listed and domain in listed and "op:" in listed
+    mid = r.submit(rcpts=["ann@" + domain])
+    other = "free-" + domain
+    r.dns.a(other, ONE)
+    r.wait_state(r.submit(rcpts=["bob@" + other]), "sent")
+    assert r.state(mid) == "approved" and not r.claimable(mid)
+    r.signed_in("route", "remove", number(r), "--reason", "well again")
+    r.wait_state(mid, "sent")
+    assert domain not in r.signed_in("route", "list")
+
+
+def test_a_rule_ends_by_itself(r, domain):
+    rule(r, "suspend", domain, "--expires", "1h")
+    mid = r.submit(rcpts=["ann@" + domain])
+    assert not r.claimable(mid)
+    r.sql("UPDATE d.route SET expires_at = now() WHERE ended_at IS NULL")
+    r.wait_state(mid, "sent")
+
+
+def test_mail_fails(r, domain):
+    rule(r, "bounce", domain)
+    mid = r.submit(rcpts=["ann@" + domain])
+    r.wait_state(mid, "bounced")
+    (row,) = r.deliveries(mid)
+    assert (row["status"], row["enhanced"]) == (5, "5.7.1")
+    assert not r.one.verbs
+    # The rule is about now, not about the address.
+    assert not r.sql("SELECT 1 FROM d.list_entry WHERE entry = %s",
+                     "ann@" + domain)
+
+
+def test_by_a_host(r, domain):
+    via(r, domain)
+    r.wait_state(r.submit(rcpts=["ann@" + domain]), "sent")
+    (got,) = r.mx.messages
+    assert got["login"] == (USER, PASSWORD) and got["tls"]
+    assert not r.one.verbs
+    sealed = r.sql("SELECT sealed FROM d.route WHERE ended_at IS NULL")
+    assert PASSWORD.encode() not in bytes(sealed[0]["sealed"])
+
+
+def test_a_password_is_for_its_host_alone(r, domain):
+    """A row changed to lead elsewhere does not carry the password there."""
+    via(r, domain)
+    with FakeMx(r.path("tls", "cert.pem"), r.path("tls", "key.pem")) as eve:
+        r.sql("UPDATE d.route SET port = %s WHERE ended_at IS NULL", eve.port)
+        mid = r.submit(rcpts=["ann@" + domain])
+        r.wait_state(mid, "deferred")
+        assert not eve.verbs
+    assert r.deliveries(mid)[0]["enhanced"] == "4.3.5"
+
+
+def test_the_nearest_rule_decides(r, domain):
+    """The inbox's, then the tenant's, then all's; a domain before '*'."""
+    box = r.add_inbox("near-%s@acme.example" % domain.split(".")[0])
+    r.set_mode(box, 4)
+    rule(r, "bounce", domain)
+    rule(r, "suspend", "*", "--tenant", "acme")
+    mid = r.submit(rcpts=["ann@" + domain], box=box)
+    assert not r.claimable(mid)
+    # Somebody else's rule is not ours.
+    r.add_tenant("t" + domain.split(".")[0], "t-" + domain)
+    other = r.add_inbox("bot@t-" + domain, "t" + domain.split(".")[0])
+    r.set_mode(other, 4)
+    r.wait_state(r.submit(rcpts=["ann@" + domain], box=other), "bounced")
+    r.sql("UPDATE d.list_entry SET ended_at = now()")
+    rule(r, "bounce", "*", "--inbox", box.address)
+    r.wait_state(mid, "bounced")
+
+
+def test_a_tenants_host_is_not_in_our_network(r, domain):
+    rule(r, "relay", domain, "--tenant", "acme", "--via", "in." + domain)
+    r.dns.a("in." + domain, "10.0.0.1")
+    mark = r.worker.mark()
+    mid = r.submit(rcpts=["ann@" + domain])
+    r.wait_state(mid, "deferred")
+    assert r.worker.wait("deliver.blocked_address", since=mark)
+    assert r.deliveries(mid)[0]["enhanced"] == "5.4.4"
+    refused = rule(r, "relay", domain, "--tenant", "acme", "--via",
+                   "in.%s:5432" % domain, ok=False)
+    assert "validation_error" in refused
+
+
+@pytest.mark.parametrize("trouble", [
+    {"STARTTLS": "454 4.7.0 not now"}, {"tls": CLOSE}, {}],
+    ids=["refused", "broken", "certificate"])
+def test_never_in_clear(r, domain, trouble):
+    """Without the rule it goes in clear, or to any certificate."""
+    r.one.script.update(trouble)
+    r.wait_state(r.submit(rcpts=["ann@" + domain]), "sent")
+    rule(r, "tls", domain)
+    mid = r.submit(rcpts=["ann@" + domain])
+    r.wait_state(mid, "deferred")
+    assert len(r.one.messages) == 1
+
+
+@pytest.mark.parametrize("words", [
+    ["relay", "x.example"], ["suspend", "a b"], ["suspend", "x.example",
+     "--via", "h.example"], ["relay", "x.example", "--via", "h.example:0"],
+    ["eat", "x.example"]])
+def test_rules_that_are_none(r, words):
+    assert "posternctl: " in rule(r, *words, ok=False)
+    assert not r.sql("SELECT 1 FROM d.route WHERE ended_at IS NULL")
+
+
+def test_only_who_administers_it(r, domain):
+    """A rule for all is not for the administrator of one tenant."""
+    salt, params = b"s" * 16, "argon2id m=19456 t=2 p=1"
+    output = r._output(salt, params, "a long password of hers")
+    r.api("operator_add_1", r.session, 0, "tina", salt, params,
+          hashlib.sha256(output).digest(), "admin", r.tenants["acme"], None)
+    hers = r.sign_in("tina", "a long password of hers")
+    add = "SELECT * FROM api.route_add_1(%s, 0, %s, NULL, %s, 's', NULL, " \
+        "NULL, NULL, NULL, NULL, 'x')"
+    assert r.sql(add, hers, None, domain, user="l_ctl")[0]["status"] == 403
+    assert r.sql(add, hers, r.tenants["acme"], domain,
+                 user="l_ctl")[0]["status"] == 200
+    rule(r, "suspend", "theirs.example")
+    assert r.sql("SELECT * FROM api.route_end_1(%s, 0, %s, 'x')", hers,
+                 number(r), user="l_ctl")[0]["status"] == 403

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: ISC */
+/* What a destination gets: more when it works, less when not, its share. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "deliver/dest.h"
+
+/* Begin as many as may; how many that is. */
+static size_t
+fill(struct dests *d, const char *domain, uint64_t now)
+{
+	size_t n = 0;
+
+	while (dest_begin(d, domain, now))
+		n++;
+	return n;
+}
+
+static void
+end(struct dests *d, const char *domain, size_t n, enum dest_outcome outcome,
+    uint64_t now)
+{
+	while (n-- > 0)
+		dest_end(d, domain, outcome, now);
+}
+
+static void
+test_adapts(void **state)
+{
+	struct dests *d = dests_new(100);
+	size_t n = 0, i;
+
+	(void)state;
+	assert_int_equal(fill(d, "a.example", 0), 2);
+	end(d, "a.example", 2, DEST_REACHED, 0);
+	assert_int_equal(fill(d, "a.example", 0), 4);
+	end(d, "a.example", 4, DEST_BUSY, 0);
+	assert_int_equal(fill(d, "a.example", 0), 1);
+	end(d, "a.example", 1, DEST_NOTHING, 0);
+	for (i = 0; i < 30; i++) {
+		assert_true(dest_begin(d, "a.example", 0));
+		dest_end(d, "a.example", DEST_REACHED, 0);
+	}
+	n = fill(d, "a.example", 0);
+	assert_int_equal(n, 20);
+	end(d, "a.example", n, DEST_NOTHING, 0);
+	dests_free(d);
+}
+
+static void
+test_closes_and_tries_again(void **state)
+{
+	struct dests *d = dests_new(100);
+	uint64_t now = 1000, shut = 60000;
+	const char *skip[DEST_SKIP_MAX];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(dest_closed_ms(d, "dead.example", now), 0);
+		assert_true(dest_begin(d, "dead.example", now));
+		dest_end(d, "dead.example", DEST_UNREACHED, now);
+	}
+	for (i = 0; i < 6; i++) {
+		assert_int_equal(dest_closed_ms(d, "dead.example", now), shut);
+		assert_false(dest_begin(d, "dead.example", now));
+		assert_int_equal(dests_skip(d, skip, now), 1);
+		assert_string_equal(skip[0], "dead.example");
+		now += shut;
+		/* One finds out, and only one. */
+		assert_int_equal(dests_skip(d, skip, now), 0);
+		assert_int_equal(fill(d, "dead.example", now), 1);
+		assert_int_equal(dests_skip(d, skip, now), 1);
+		dest_end(d, "dead.example", DEST_UNREACHED, now);
+		shut = shut * 2 > 600000 ? 600000 : shut * 2;
+	}
+	now += shut;
+	assert_int_equal(fill(d, "dead.example", now), 1);
+	dest_end(d, "dead.example", DEST_REACHED, now);
+	assert_int_equal(dest_closed_ms(d, "dead.example", now), 0);
+	assert_true(fill(d, "dead.example", now) >= 2);
+	dests_free(d);
+}
+
+static void
+test_what_began_before_closes_once(void **state)
+{
+	struct dests *d = dests_new(100);
+	size_t i, n;
+
+	(void)state;
+	for (i = 0; i < 10; i++) {
+		assert_true(dest_begin(d, "x.example", 0));
+		dest_end(d, "x.example", DEST_REACHED, 0);
+	}
+	n = fill(d, "x.example", 0);
+	assert_int_equal(n, 12);
+	end(d, "x.example", n, DEST_UNREACHED, 5);
+	assert_int_equal(dest_closed_ms(d, "x.example", 5), 60000);
+	dests_free(d);
+}
+
+/* However many are dead, half of the places are for those that are well. */
+static void
+test_the_dead_leave_room(void **state)
+{
+	struct dests *d = dests_new(20);
+	size_t n = 0;
+	char name[32];
+	int i;
+
+	(void)state;
+	assert_true(dest_begin(d, "live.example", 0));
+	dest_end(d, "live.example", DEST_REACHED, 0);
+	for (i = 0; i < 50; i++) {
+		(void)snprintf(name, sizeof(name), "dead%d.example", i);
+		n += fill(d, name, 0);
+	}
+	assert_int_equal(n, 10);
+	assert_int_equal(fill(d, "live.example", 0), 3);
+	dests_free(d);
+}
+
+static void
+test_forgets(void **state)
+{
+	struct dests *d = dests_new(100000);
+	char name[32];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 20000; i++) {
+		(void)snprintf(name, sizeof(name), "d%d.example", i);
+		assert_true(dest_begin(d, name, (uint64_t)i * 1000));
+		dest_end(d, name, DEST_REACHED, (uint64_t)i * 1000);
+	}
+	/* The oldest is new again. */
+	assert_int_equal(fill(d, "d0.example", 20000000), 2);
+	end(d, "d0.example", 2, DEST_NOTHING, 20000000);
+	assert_int_equal(fill(d, "d19999.example", 20000000), 3);
+	dests_free(d);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_adapts),
+		cmocka_unit_test(test_closes_and_tries_again),
+		cmocka_unit_test(test_what_began_before_closes_once),
+		cmocka_unit_test(test_the_dead_leave_room),
+		cmocka_unit_test(test_forgets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
