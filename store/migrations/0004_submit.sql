@@ -349,10 +349,14 @@ DECLARE
 BEGIN
 	SELECT * INTO s FROM d.agent_session y WHERE y.tenant_id = t
 	    AND y.key_id = k FOR UPDATE;
-	ok := FOUND AND strpos(s.doors, door) > 0 AND s.sent < s.max_messages
+	-- The copy for oversight is the gateway's, in no policy.
+	ok := FOUND AND s.ended_at IS NULL AND strpos(s.doors, door) > 0
+	    AND s.sent < s.max_messages
 	    AND (s.attachments OR session_refuses.attachments = 0)
-	    AND (SELECT bool_and(d.canon(x) = ANY (s.recipients)
-	        OR d.domain_of(x) = ANY (s.domains))
+	    AND (SELECT bool_and(coalesce(d.canon(x) = ANY (s.recipients)
+	        OR d.domain_of(x) = ANY (s.domains)
+	        OR d.canon(x) = (SELECT d.canon(i.oversight) FROM d.inbox i
+	            WHERE i.tenant_id = t AND i.inbox_id = s.inbox_id), false))
 	        FROM unnest(string_to_array(rcpts, E'\n')) x);
 	UPDATE d.agent_session y SET sent = y.sent + (ok IS TRUE)::int,
 	    refused = y.refused + (ok IS NOT TRUE)::int

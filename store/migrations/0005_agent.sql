@@ -118,7 +118,8 @@ BEGIN
 	RETURN NEXT;
 END $$;
 
--- Threads of the inbox, the one with the newest message first.
+-- Threads of the inbox, the one with the newest message first. Recipients and
+-- labels are those of the newest ten messages of each.
 CREATE FUNCTION api.my_threads_1(t bigint, k bigint, a bytea, after uuid,
 	lim int) RETURNS TABLE (status int, code text, thread_id uuid,
 	last_id uuid, messages bigint, size bigint, subject text, rcpts text,
@@ -153,14 +154,20 @@ BEGIN
 	            AND x.message_id > m.message_id)
 	        ORDER BY s.message_id DESC LIMIT least(greatest(lim, 1), 100)) l
 	    CROSS JOIN LATERAL (SELECT count(*) AS n, sum(y.size)::bigint AS size,
-	        (array_agg(y.subject ORDER BY y.message_id))[1] AS subject,
+	        min(y.created_at) AS created_at,
+	        min(y.subject) FILTER (WHERE y.nth_old = 1) AS subject,
 	        string_agg(array_to_string(y.rcpt, E'\n'), E'\n'
-	            ORDER BY y.message_id) AS rcpts,
-	        string_agg(y.labels, E'\n') AS labels,
-	        min(y.created_at) AS created_at FROM d.message y
-	        WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
-	        AND y.version = 1 AND (y.message_id = l.thread_id
-	        OR y.thread_id = l.thread_id AND y.thread_id <> y.message_id)) w
+	            ORDER BY y.message_id) FILTER (WHERE y.nth <= 10) AS rcpts,
+	        string_agg(y.labels, E'\n') FILTER (WHERE y.nth <= 10) AS labels
+	        FROM (SELECT z.message_id, z.size, z.created_at, z.subject,
+	            z.rcpt, z.labels,
+	            row_number() OVER (ORDER BY z.message_id DESC) AS nth,
+	            row_number() OVER (ORDER BY z.message_id) AS nth_old
+	            FROM d.message z
+	            WHERE z.tenant_id = t AND z.inbox_id = c.inbox_id
+	            AND z.version = 1 AND (z.message_id = l.thread_id
+	            OR z.thread_id = l.thread_id
+	            AND z.thread_id <> z.message_id)) y) w
 	    ORDER BY l.message_id DESC;
 END $$;
 
@@ -852,6 +859,10 @@ BEGIN
 		RETURN QUERY SELECT c.status, c.code, NULL::int;
 		RETURN;
 	END IF;
+	-- The counter first, as submissions do; then none of theirs is between
+	-- its look at the session and its COMMIT.
+	PERFORM 1 FROM d.quota q WHERE q.tenant_id = t
+	    AND q.inbox_id = c.inbox_id FOR UPDATE;
 	UPDATE d.agent_session y SET ended_at = clock_timestamp(),
 	    ended_by = 'agent:' || t::text || '.' || k::text,
 	    exit_error = left(run_end_1.exit_error, 1000),

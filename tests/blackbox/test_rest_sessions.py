@@ -27,6 +27,10 @@ def gate():
         d.free = d.add_inbox("free@acme.example", "acme")
         d.doomed = d.add_inbox("doomed@acme.example", "acme")
         d.set_mode(d.free, 4)
+        d.watched = d.add_inbox("watched@acme.example", "acme")
+        d.set_mode(d.watched, 3)
+        d.sql("UPDATE d.inbox SET oversight = 'boss@acme.example' WHERE "
+              "inbox_id = %s", d.watched.inbox_id)
         d.start("posternd")
         yield d
 
@@ -132,6 +136,31 @@ def test_always_held_whatever_the_mode(gate):
     assert stored(free.send())["status"] == "approved"
     session, _ = start(gate, free)
     assert stored(session.send(subject="of a session"))["status"] == "held"
+
+
+def test_the_copy_for_oversight_is_in_no_policy(gate):
+    session, _ = start(gate, Client(gate, gate.watched.key))
+    doc = stored(session.send(subject="watched"))
+    assert doc["status"] == "held"
+    assert refusal(session.send(to=["eve@example.org"])) == POLICY
+
+
+def test_an_end_while_it_sends(gate, bot):
+    """No deadlock, and nothing is stored behind the end's back."""
+    for n in range(12):
+        session, name = start(gate, bot)
+        stored(session.send(subject="race %d" % n))
+        got = []
+        threads = [threading.Thread(target=lambda i=i: got.append(
+            session.send(subject="race %d %d" % (n, i)))) for i in range(4)]
+        threads.append(threading.Thread(target=lambda: got.append(bot.call(
+            "POST", "/v1/sessions/%s/end" % name))))
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert {g[0] for g in got} <= {200, 202, 401, 403}, got
+        assert "held" not in record(bot, name)["counts"]
 
 
 def test_what_a_session_can_never(gate, bot):
