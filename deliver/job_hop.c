@@ -41,6 +41,8 @@ use_route(struct job *job, const struct relay_route *r)
 	hop->host = hop->host_text;
 	hop->port = (unsigned short)r->port;
 	hop->is_ours = r->tenant == 0;
+	hop->tenant = r->tenant;
+	hop->inbox = r->inbox;
 	if (r->login.n == 0)
 		return true;
 	(void)snprintf(hop->login_text, sizeof(hop->login_text), "%.*s",

@@ -46,6 +46,7 @@ enum job_pass {
 struct job_hop {
 	const char *host;
 	unsigned short port;
+	int64_t tenant, inbox; /* whose rule named it; 0: of all */
 	bool is_ours; /* named by who runs all of this: may be private */
 	bool must_tls; /* and verified */
 	struct str login, password; /* login.n 0: no AUTH */

@@ -7,6 +7,7 @@
  * which recipients are being sent, and before the final dot.
  */
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +22,26 @@
 
 static void next_address(struct job *job);
 
-/* Sessions are shared by what makes them the same. */
+/*
+ * Sessions are shared by what makes them the same. Who signed in is part of
+ * it, and with what: nobody gets into another's session without its password.
+ */
 static void
-name_session(char key[IDLE_KEY_MAX], const struct client_conf *conf)
+name_session(char key[IDLE_KEY_MAX], const struct client_conf *conf,
+    const struct job_hop *hop)
 {
+	unsigned char secret[16];
+	char shown[2 * sizeof(secret) + 1];
 	char addr[2 * sizeof(struct sockaddr_in6) + 1] = "";
 
 	if (conf->addr_len <= sizeof(struct sockaddr_in6))
 		hex_encode(addr, &conf->addr, conf->addr_len);
-	(void)snprintf(key, IDLE_KEY_MAX, "%d %s %s %.*s", (int)conf->policy,
-	    conf->host, addr, (int)conf->user.n,
+	(void)crypto_generichash(secret, sizeof(secret),
+	    (const unsigned char *)conf->password.p, conf->password.n, NULL, 0);
+	hex_encode(shown, secret, sizeof(secret));
+	(void)snprintf(key, IDLE_KEY_MAX, "%d %s %lld.%lld %s %s %.*s",
+	    (int)conf->policy, addr, (long long)hop->tenant,
+	    (long long)hop->inbox, shown, conf->host, (int)conf->user.n,
 	    conf->user.p != NULL ? conf->user.p : "");
 }
 
@@ -382,7 +393,7 @@ next_address(struct job *job)
 	/* A new transaction reads the body from its beginning. */
 	job->pass = JOB_PASS_CHECK;
 	job->phase = JOB_PREPARING;
-	name_session(job->session, &conf);
+	name_session(job->session, &conf, &job->hop);
 	if (!job->fresh)
 		conn = idle_take(job->ctx->idle, job->session);
 	job->client = client_start(job->ctx->loop, &conf, conn, &events, job);

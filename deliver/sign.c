@@ -8,6 +8,7 @@
 
 #include <opendkim/dkim.h>
 
+#include "base/str.h"
 #include "base/xalloc.h"
 
 #define FIELD "DKIM-Signature: "
@@ -112,11 +113,30 @@ sign_begin(struct signer *signer, const struct sign_key *keys, size_t n,
 	return s;
 }
 
+/* What is not signed the library need not see: it refuses names we take. */
+static bool
+is_signed(const unsigned char *p, size_t n)
+{
+	const unsigned char *colon = memchr(p, ':', n);
+	struct str name = { (const char *)p,
+		colon != NULL ? (size_t)(colon - p) : 0 };
+	size_t i;
+
+	name = str_trim(name);
+	for (i = 0; signed_names[i] != NULL; i++) {
+		if (str_ieq(name, str_of(signed_names[i])))
+			return true;
+	}
+	return false;
+}
+
 static void
 give_field(struct sign *s, unsigned char *p, size_t n)
 {
 	size_t i;
 
+	if (!is_signed(p, n))
+		return;
 	for (i = 0; i < s->n && !s->failed; i++) {
 		if (dkim_header(s->dkim[i], p, n) != DKIM_STAT_OK)
 			fail(s, "header", dkim_geterror(s->dkim[i]));

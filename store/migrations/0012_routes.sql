@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: ISC
 -- 0012_routes.sql - what operators say of where mail goes: wait, fail, go by
 -- this host, or only over verified TLS. Each has an owner, a reason and an
--- end. Of those that fit, the one for the inbox, then for the tenant, then the
--- one that names the domain decides.
+-- end. Of those that fit, one that lets all mail wait or fail decides, then
+-- the one for the inbox, for the tenant, and the one that names the domain.
 SET LOCAL ROLE p_owner;
 GRANT CREATE ON SCHEMA d, api TO p_ctl, p_relay;
 
@@ -60,7 +60,8 @@ BEGIN
 	        route_add_1.port, route_add_1.login) > 0
 	    OR (route_add_1.login IS NULL) <> (route_add_1.sealed IS NULL)
 	    OR octet_length(route_add_1.sealed) > 2048
-	    OR octet_length(route_add_1.host) NOT BETWEEN 1 AND 255
+	    OR octet_length(route_add_1.host) > 255 OR route_add_1.host
+	    !~ '^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$'
 	    OR octet_length(route_add_1.login) NOT BETWEEN 1 AND 255
 	    OR route_add_1.port NOT BETWEEN 1 AND 65535
 	    OR tenant IS NOT NULL AND route_add_1.port NOT IN (25, 465, 587, 2525)
@@ -163,8 +164,8 @@ CREATE FUNCTION d.route_waits(t bigint, i bigint, dom text) RETURNS boolean
 	    AND r.domain IN ('*', dom) AND r.action <> 't'
 	    AND r.ended_at IS NULL AND (r.expires_at IS NULL
 	    OR r.expires_at > clock_timestamp())
-	    ORDER BY r.inbox_id = 0, r.tenant_id = 0, r.domain = '*',
-	    r.route_id DESC LIMIT 1), false);
+	    ORDER BY r.tenant_id <> 0 OR r.action = 'r', r.inbox_id = 0,
+	    r.tenant_id = 0, r.domain = '*', r.route_id DESC LIMIT 1), false);
 
 -- How the leased mail goes: at most one row with action s, b or r, and one
 -- with t. `shared`: the host is the choice of who administers everything.
@@ -191,7 +192,8 @@ BEGIN
 	    AND r.inbox_id IN (0, (l.q).inbox_id) AND r.domain IN ('*', dom)
 	    AND r.ended_at IS NULL AND (r.expires_at IS NULL
 	    OR r.expires_at > clock_timestamp())
-	    ORDER BY r.action = 't', r.inbox_id = 0, r.tenant_id = 0,
+	    ORDER BY r.action = 't', r.tenant_id <> 0 OR r.action = 'r',
+	    r.inbox_id = 0, r.tenant_id = 0,
 	    r.domain = '*', r.route_id DESC;
 END $$;
 

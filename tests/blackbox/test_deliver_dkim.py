@@ -170,6 +170,7 @@ BODIES = {
     b"<a@b.example>\r\n <c@d.example>\r\nReply-To: <@BOX@>\r\n\r\nx\r\n",
     "list headers": PLAIN + b"List-Unsubscribe: <https://u.example/x>\r\n"
     b"List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n\r\nx\r\n",
+    "an odd name": PLAIN + b"X-A;b: 1\r\n\r\nx\r\n",
     "unknown headers": PLAIN + b"X-A: 1\r\nX-A: 2\r\nx-b:\r\n\r\nx\r\n",
     "multipart": PARTS + b"--b\r\n\r\none\r\n--b\r\nContent-Type: "
     b"text/html\r\n\r\n<b>two</b>\r\n--b--\r\n",
