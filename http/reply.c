@@ -74,6 +74,22 @@ add_status_line(struct evbuffer *out, int status)
 	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n", status, phrase);
 }
 
+/* Did the handler set the header of this line of the server's own? */
+static bool
+is_set(const struct http_request *req, const char *line)
+{
+	struct str rest = buf_str(&req->extra);
+	size_t n = strcspn(line, ":") + 1;
+
+	while (rest.n > 0) {
+		struct str one = str_split(&rest, '\n');
+
+		if (one.n > n && strncasecmp(one.p, line, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Head of the reply; `length` -1 means chunked, or up to the end. */
 static void
 add_head(struct http_request *req, const char *type, long long length,
@@ -89,7 +105,8 @@ add_head(struct http_request *req, const char *type, long long length,
 	if (!req->has_cache_control)
 		evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
 	for (; line != NULL && *line != NULL; line++)
-		evbuffer_add_printf(out, "%s\r\n", *line);
+		if (!is_set(req, *line))
+			evbuffer_add_printf(out, "%s\r\n", *line);
 	evbuffer_add(out, req->extra.p, req->extra.n);
 	if (type != NULL)
 		evbuffer_add_printf(out, "Content-Type: %s\r\n", type);

@@ -73,7 +73,10 @@ struct http_conf {
 	http_problem_fn *problem; /* NULL: JSON as decisions D14 */
 	http_dress_fn *dress; /* or NULL */
 	void *app; /* http_request_app() */
-	/* "Name: value" lines for every reply, NULL at the end; may be NULL. */
+	/*
+	 * "Name: value" lines for every reply that has no such header of its
+	 * handler's; NULL at the end; may be NULL.
+	 */
 	const char *const *headers;
 	const char *const *hosts; /* allowed Host names, or NULL: any */
 	struct net_tls *tls; /* NULL: plain */
