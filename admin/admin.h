@@ -59,6 +59,10 @@ enum admin_principal {
 	ADMIN_READER, /* any signed-in operator */
 	ADMIN_REVIEWER, /* decides: reviewer, senior */
 	ADMIN_PAUSER, /* reviewer, senior, admin */
+	ADMIN_LOOSENER, /* senior, admin */
+	ADMIN_ADMIN, /* admin */
+	ADMIN_CONFIG, /* sees what admins set: admin, auditor */
+	ADMIN_WATCHER, /* sees the audit log: senior, admin, auditor */
 };
 
 extern const struct http_route admin_routes[];

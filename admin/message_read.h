@@ -43,6 +43,8 @@ struct message_read {
 	struct findings findings; /* of texts and files; see page_findings.c */
 	struct foreign_text **part_texts; /* one per part; NULL: none */
 	struct foreign_text **part_pages; /* reports on HTML; NULL: none */
+	struct str plain,
+	    shown; /* all text; what HTML shows (page_findings.c) */
 	struct foreign_text **file_lists; /* of archives; NULL: none */
 };
 

@@ -28,6 +28,7 @@ static const struct {
 	{ "resumed", "Running again.", false },
 	{ "canceled", "Canceled. It does not leave any more.", false },
 	{ "settled", "Settled, and written down with your name.", false },
+	{ "changed", "Done, and written down with your name.", false },
 	{ "all", "Rejected all of them.", false },
 	{ "some", "Rejected many of them; more are left.", false },
 };
@@ -194,6 +195,11 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 	shell->operator_name = page->who->session.name;
 	shell->csrf = page->who->csrf;
 	shell->now_us = page->who->session.now_us;
+	shell->step_up =
+	    page->who->session.step_up_us <= page->who->session.now_us;
+	shell->admin = session_has_role(page->who, "admin");
+	shell->audits = shell->admin || session_has_role(page->who, "senior") ||
+			session_has_role(page->who, "auditor");
 	shell->held = page->held.capped ? 1001 : page->held.n;
 	fill_pauses(page);
 	fill_undo(page);

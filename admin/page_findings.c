@@ -153,6 +153,8 @@ look_at_texts(struct message_page *mp)
 	}
 	if (has_alternatives(r))
 		findings_compare_texts(f, buf_str(&plain), buf_str(&html));
+	r->plain = (struct str){ arena_str(&r->mem, buf_str(&plain)), plain.n };
+	r->shown = (struct str){ arena_str(&r->mem, buf_str(&html)), html.n };
 	buf_free(&plain);
 	buf_free(&html);
 }

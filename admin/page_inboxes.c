@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * page_inboxes.c - inboxes, pausing, rejecting all of one inbox, the account
+ * page_inboxes.c - inboxes, pausing, rejecting all of one inbox
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,27 +307,4 @@ handle_reject_all_post(struct http_request *req)
 	    http_request_field(req, "note", 0), REJECT_AT_ONCE, page->mine,
 	    page_arrived, page_wait(page));
 	page_then(page, on_rejected_all);
-}
-
-/* ---- the own account */
-
-static void
-draw_account(struct page *page)
-{
-	const struct operator_session *s = &page->who->session;
-	const struct view_account view = { s->roles, s->idle_us, s->expires_us,
-		s->step_up_us };
-
-	view_account(
-	    &page->out, page_shell(page, "Account", VIEW_NAV_ACCOUNT), &view);
-	page_send(page, 200);
-}
-
-void
-handle_account(struct http_request *req)
-{
-	struct page *page = page_new(req, 0);
-
-	page_ask_shell(page);
-	page_then(page, draw_account);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin/diff.h"
 #include "admin/handlers.h"
 #include "base/pool.h"
 #include "http/reply.h"
@@ -59,8 +60,15 @@ judge(struct page *page)
 {
 	struct message_page *mp = page->mine;
 
+	if (mp->frame) {
+		page_frame_send(page);
+		return;
+	}
 	page_message_fill(page);
 	page_findings_fill(page);
+	if (mp->view.tab == VIEW_TAB_DIFF)
+		diff_words(
+		    &mp->diff, &page->mem, mp->read.plain, mp->read.shown);
 	mp->risk = finding_risk(&mp->read.findings.marks);
 	if (mp->m.state == STATE_HELD && mp->risk > mp->m.risk)
 		review_risk(&page->who->op, &mp->id, mp->m.version, mp->risk,
@@ -87,6 +95,10 @@ draw_closed(struct page *page)
 {
 	struct message_page *mp = page->mine;
 
+	if (mp->frame) {
+		page_frame_send(page);
+		return;
+	}
 	mp->closed.mem = &page->mem;
 	mp->closed.deadline_ms = FOREIGN_LIST_MS;
 	mp->closed.cache = page->admin->words;
@@ -163,8 +175,8 @@ on_gathered(struct page *page)
 	    &mp->open, page, &mp->id, mp->m.version, mp->why, on_open);
 }
 
-static void
-gather(struct page *page)
+void
+page_message_gather(struct page *page)
 {
 	struct message_page *mp = page->mine;
 	const struct store_operator *who = &page->who->op;
@@ -200,7 +212,7 @@ handle_message(struct http_request *req)
 	if (!page_message_id(page, &mp->id))
 		return;
 	mp->why = why != NULL && why[0] != '\0' ? why : NULL;
-	gather(page);
+	page_message_gather(page);
 }
 
 /* A reason was given to open a decided message; it goes to the audit log. */
@@ -217,5 +229,5 @@ handle_message_open_post(struct http_request *req)
 	if (!page_message_id(page, &mp->id))
 		return;
 	mp->why = why != NULL && why[0] != '\0' ? why : NULL;
-	gather(page);
+	page_message_gather(page);
 }

@@ -5,6 +5,7 @@
 #ifndef ADMIN_PAGE_MESSAGE_H
 #define ADMIN_PAGE_MESSAGE_H
 
+#include "admin/diff.h"
 #include "admin/message_open.h"
 #include "admin/message_read.h"
 #include "admin/page.h"
@@ -21,12 +22,14 @@ struct message_page {
 	struct message_open open;
 	struct message_read read;
 	struct foreign closed; /* the subject while it is not */
+	bool frame; /* only the HTML itself is asked for */
 	bool is_open; /* `read` is filled */
 	bool digest_ok;
 	struct review_known known; /* recipients that were reached before */
 	struct review_risk raised;
 	int stored_risk; /* before this opening */
 	int risk; /* by what it showed */
+	struct diff diff; /* of text and HTML, for its tab */
 	struct view_message view;
 };
 
@@ -38,5 +41,10 @@ void page_message_finish(struct page *page);
 void page_findings_fill(struct page *page);
 /* As reasons, heaviest first, in view->reasons. */
 void page_findings_show(struct page *page);
+
+/* page_frame.c: the HTML of what was read, alone and locked in. */
+void page_frame_send(struct page *page);
+/* page_message.c: read everything of mine->id, then draw. */
+void page_message_gather(struct page *page);
 
 #endif

@@ -171,11 +171,22 @@ fill_content(struct page *page, struct view_message *view)
 	struct message_page *mp = page->mine;
 	struct message_read *read = &mp->read;
 	const char *tab = http_request_query(page->req, "view");
+	size_t i;
 
 	if (tab != NULL && strcmp(tab, "headers") == 0)
 		view->tab = VIEW_TAB_HEADERS;
 	else if (tab != NULL && strcmp(tab, "raw") == 0)
 		view->tab = VIEW_TAB_RAW;
+	else if (tab != NULL && strcmp(tab, "html") == 0)
+		view->tab = VIEW_TAB_HTML;
+	else if (tab != NULL && strcmp(tab, "diff") == 0)
+		view->tab = VIEW_TAB_DIFF;
+	for (i = 0; i < read->part_count; i++) {
+		view->has_html |= read->parts[i].code;
+		view->has_text |= !read->parts[i].code;
+		view->html_cut |= read->parts[i].code && read->parts[i].cut;
+	}
+	view->diff = &mp->diff;
 	view->headers = read->headers;
 	view->header_count = read->header_count;
 	view->parts = read->parts;

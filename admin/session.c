@@ -140,6 +140,18 @@ may(const struct admin_who *who, int principal)
 		return session_has_role(who, "reviewer") ||
 		       session_has_role(who, "senior") ||
 		       session_has_role(who, "admin");
+	case ADMIN_LOOSENER:
+		return session_has_role(who, "senior") ||
+		       session_has_role(who, "admin");
+	case ADMIN_ADMIN:
+		return session_has_role(who, "admin");
+	case ADMIN_CONFIG:
+		return session_has_role(who, "admin") ||
+		       session_has_role(who, "auditor");
+	case ADMIN_WATCHER:
+		return session_has_role(who, "senior") ||
+		       session_has_role(who, "admin") ||
+		       session_has_role(who, "auditor");
 	}
 	return false;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct buf;
+struct diff;
 
 enum view_nav {
 	VIEW_NAV_NONE,
@@ -22,6 +23,10 @@ enum view_nav {
 	VIEW_NAV_HISTORY,
 	VIEW_NAV_INBOXES,
 	VIEW_NAV_PAUSE,
+	VIEW_NAV_TENANTS,
+	VIEW_NAV_PEOPLE,
+	VIEW_NAV_AUDIT,
+	VIEW_NAV_HEALTH,
 	VIEW_NAV_ACCOUNT,
 };
 
@@ -55,6 +60,8 @@ struct view_shell {
 	const struct view_undo *undo; /* NULL: nothing to take back */
 	const struct view_pause *pauses;
 	size_t pause_count;
+	bool step_up; /* what loosens asks for the password again */
+	bool admin, audits; /* shows what only these roles may see */
 	const char *wide_id; /* NULL: normal page; else body id for app.js */
 };
 
@@ -70,6 +77,10 @@ void view_part_risk(struct buf *out, enum view_risk risk);
 void view_part_state(struct buf *out, const char *state);
 void view_part_count(struct buf *out, int64_t n, int64_t cap);
 void view_part_csrf(struct buf *out, const struct view_shell *shell);
+/* The password again, where it is asked for; `always`: else it is optional. */
+void view_part_step_up(
+    struct buf *out, const struct view_shell *shell, bool always);
+void view_part_error(struct buf *out, const char *error);
 void view_part_address(struct buf *out, const char *address);
 const char *view_state_label(const char *state);
 void view_part_delivery(struct buf *out, int delivery);
@@ -146,7 +157,13 @@ void view_queue(struct buf *out, const struct view_shell *shell,
     const struct view_queue *queue);
 
 /* Message. */
-enum view_tab { VIEW_TAB_TEXT, VIEW_TAB_HEADERS, VIEW_TAB_RAW };
+enum view_tab {
+	VIEW_TAB_TEXT,
+	VIEW_TAB_HTML,
+	VIEW_TAB_DIFF,
+	VIEW_TAB_HEADERS,
+	VIEW_TAB_RAW,
+};
 
 enum view_rcpt_kind {
 	VIEW_RCPT_TO,
@@ -234,6 +251,9 @@ struct view_message {
 	const char *const *ghosts; /* in To or Cc, but will not receive */
 	size_t ghost_count;
 	enum view_tab tab;
+	bool has_html, has_text; /* parts of that kind */
+	bool html_cut; /* more of it than is shown */
+	const struct diff *diff; /* for its tab */
 	const struct view_header *headers;
 	size_t header_count;
 	const struct view_part *parts;
@@ -341,14 +361,6 @@ struct view_pauses {
 
 void view_pauses(struct buf *out, const struct view_shell *shell,
     const struct view_pauses *pauses);
-
-struct view_account {
-	const char *roles; /* "tenant:inbox:role" lines */
-	int64_t idle_us, expires_us, step_up_us;
-};
-
-void view_account(struct buf *out, const struct view_shell *shell,
-    const struct view_account *account);
 
 /* The reject form's "why" choices, shared. */
 void view_part_categories(struct buf *out, const char *chosen);

@@ -2,11 +2,12 @@
 /*
  * view_body.c - what the message says
  *
- * Text comes first because it is what can be shown faithfully. HTML is shown
- * as its source, as text. Nothing a message names is ever fetched.
+ * Text comes first because it is what can be shown faithfully; there HTML is
+ * shown as its source. Nothing a message names is ever fetched.
  */
 #include "admin/view.h"
 
+#include "admin/diff.h"
 #include "admin/html.h"
 #include "admin/view_message.h"
 #include "base/buf.h"
@@ -27,6 +28,11 @@ put_tabs(struct buf *out, const struct view_message *m)
 {
 	HTML(out, LIT("<nav class=\"tabs\" aria-label=\"Form\">"));
 	put_tab(out, m, VIEW_TAB_TEXT, LIT("?view=text"), LIT("Text"));
+	if (m->has_html)
+		put_tab(out, m, VIEW_TAB_HTML, LIT("?view=html"), LIT("HTML"));
+	if (m->has_html && m->has_text)
+		put_tab(
+		    out, m, VIEW_TAB_DIFF, LIT("?view=diff"), LIT("Text/HTML"));
 	put_tab(out, m, VIEW_TAB_HEADERS, LIT("?view=headers"), LIT("Headers"));
 	put_tab(out, m, VIEW_TAB_RAW, LIT("?view=raw"), LIT("Raw"));
 	HTML(out, LIT("</nav>"));
@@ -78,6 +84,66 @@ put_text(struct buf *out, const struct view_message *m)
 		    LIT("<p class=\"muted\">The message has no text.</p>"));
 	for (i = 0; i < m->part_count; i++)
 		put_part(out, &m->parts[i], m->part_count);
+}
+
+/*
+ * HTML as a browser shows it: a document of its own, with its own policy, in
+ * a sandbox that runs, fetches and opens nothing.
+ */
+static void
+put_frame(struct buf *out, const struct view_message *m)
+{
+	if (!m->has_html) {
+		HTML(out, LIT("<p class=\"muted\">The message has no HTML."
+			      "</p>"));
+		return;
+	}
+	HTML(out,
+	    LIT("<iframe class=\"mail\" id=\"mail\" sandbox "
+		"referrerpolicy=\"no-referrer\" title=\"HTML of the message\" "
+		"src=\"/m/"),
+	    PATH(m->id), LIT("/html"));
+	put_why(out, m);
+	HTML(out,
+	    LIT("\"></iframe><p class=\"small muted\">Pictures that would be "
+		"fetched are left out, and links do nothing here. What the "
+		"HTML names is in its source, under “Text”.</p>"));
+	if (m->html_cut)
+		HTML(out, LIT("<p class=\"cut\">It goes on. Download the "
+			      "message for all of it.</p>"));
+}
+
+static void
+put_diff(struct buf *out, const struct view_message *m)
+{
+	size_t i;
+
+	HTML(out, LIT("<p class=\"legend\"><span class=\"del\">only in the text"
+		      "</span> <span class=\"ins\">only in the HTML</span></p>"
+		      "<div class=\"prose\" id=\"diff\" dir=\"auto\">"));
+	for (i = 0; i < m->diff->n; i++) {
+		const struct diff_run *run = &m->diff->run[i];
+
+		switch (run->side) {
+		case DIFF_BOTH:
+			HTML(out, LINESN(run->text.p, run->text.n), LIT(" "));
+			break;
+		case DIFF_ONLY_A:
+			HTML(out, LIT("<del>"),
+			    LINESN(run->text.p, run->text.n), LIT("</del> "));
+			break;
+		case DIFF_ONLY_B:
+			HTML(out, LIT("<ins>"),
+			    LINESN(run->text.p, run->text.n), LIT("</ins> "));
+			break;
+		}
+	}
+	HTML(out, LIT("</div>"));
+	if (m->diff->n == 0)
+		HTML(out, LIT("<p class=\"muted\">Neither can be read.</p>"));
+	if (m->diff->cut)
+		HTML(out, LIT("<p class=\"cut\">Only the first 1,500 words of "
+			      "each are compared.</p>"));
 }
 
 static void
@@ -145,6 +211,12 @@ view_message_body(struct buf *out, const struct view_shell *shell,
 	switch (m->tab) {
 	case VIEW_TAB_TEXT:
 		put_text(out, m);
+		break;
+	case VIEW_TAB_HTML:
+		put_frame(out, m);
+		break;
+	case VIEW_TAB_DIFF:
+		put_diff(out, m);
 		break;
 	case VIEW_TAB_HEADERS:
 		put_headers(out, m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * view_inboxes.c - inboxes, the pause switches, reject all, the own account
+ * view_inboxes.c - inboxes, the pause switches, reject all
  */
 #include "admin/view.h"
 
@@ -19,8 +19,12 @@ put_mode(struct buf *out, int mode)
 static void
 put_inbox(struct buf *out, const struct view_inbox *row)
 {
-	HTML(out, LIT("<tr><th scope=\"row\">"));
+	HTML(out,
+	    LIT("<tr><th scope=\"row\"><a class=\"row-link\" "
+		"href=\"/inbox/"),
+	    NUM(row->tenant_key), LIT("."), NUM(row->inbox_key), LIT("\">"));
 	view_part_address(out, row->address);
+	HTML(out, LIT("</a>"));
 	if (row->paused)
 		HTML(out, LIT(" <span class=\"chip warn\">paused</span>"));
 	if (row->suspended)
@@ -79,10 +83,10 @@ view_inboxes(struct buf *out, const struct view_shell *shell,
 	size_t i;
 
 	view_shell_start(out, shell);
-	HTML(out,
-	    LIT("<div class=\"head\"><div><h1>Inboxes</h1><p class=\"sub\">"
-		"<span>Modes and limits are changed with <code>posternctl"
-		"</code></span></p></div>"));
+	HTML(out, LIT("<div class=\"head\"><div><h1>Inboxes</h1></div>"));
+	if (shell->admin)
+		HTML(out, LIT("<a class=\"button\" href=\"/inboxes/new\">New "
+			      "inbox</a>"));
 	put_find(out, LIT("/inboxes"), inboxes->query);
 	HTML(out, LIT("</div>"));
 	if (inboxes->row_count == 0 && inboxes->query != NULL)
@@ -90,10 +94,9 @@ view_inboxes(struct buf *out, const struct view_shell *shell,
 		    out, LIT("<div class=\"empty\"><h2>No such inbox</h2>"
 			     "<p><a href=\"/inboxes\">Show all</a></p></div>"));
 	else if (inboxes->row_count == 0)
-		HTML(out,
-		    LIT("<div class=\"empty\"><h2>No inboxes yet</h2><p>"
-			"<code>posternctl inbox create</code> makes one and "
-			"prints a claim code for its agent.</p></div>"));
+		HTML(out, LIT("<div class=\"empty\"><h2>No inboxes yet</h2><p>"
+			      "A new inbox comes with a claim code for its "
+			      "agent.</p></div>"));
 	else
 		HTML(out,
 		    LIT("<div class=\"scroll\" id=\"boxes\" tabindex=\"0\" "
@@ -210,28 +213,5 @@ view_reject_all(struct buf *out, const struct view_shell *shell,
 		"maxlength=\"1000\"></textarea></label>"
 		"<button class=\"danger\">Reject all</button>"
 		"<a href=\"/q\">Cancel</a></form></section>"));
-	view_shell_end(out, shell);
-}
-
-void
-view_account(struct buf *out, const struct view_shell *shell,
-    const struct view_account *account)
-{
-	view_shell_start(out, shell);
-	HTML(out, LIT("<section class=\"card\" id=\"account\"><h1>"),
-	    TEXT(shell->operator_name),
-	    LIT("</h1><dl class=\"facts\"><dt>Roles</dt><dd><pre>"),
-	    LINES(account->roles),
-	    LIT("</pre></dd><dt>Signed out when idle</dt><dd>in "));
-	view_part_left(out, shell->now_us, account->idle_us);
-	HTML(out, LIT("</dd><dt>Signed out at the latest</dt><dd>in "));
-	view_part_left(out, shell->now_us, account->expires_us);
-	HTML(out,
-	    LIT("</dd></dl><h2>Keys</h2><div id=\"keys\"><p class=\"muted\">"
-		"Keyboard keys need scripts.</p></div>"
-		"<form method=\"post\" action=\"/logout\">"));
-	view_part_csrf(out, shell);
-	HTML(out, LIT("<input type=\"hidden\" name=\"everywhere\" value=\"1\">"
-		      "<button>Sign out everywhere</button></form></section>"));
 	view_shell_end(out, shell);
 }

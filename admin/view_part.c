@@ -193,6 +193,31 @@ view_part_csrf(struct buf *out, const struct view_shell *shell)
 	    ATTR(shell->csrf), LIT("\">"));
 }
 
+void
+view_part_step_up(struct buf *out, const struct view_shell *shell, bool always)
+{
+	if (!shell->step_up)
+		return;
+	HTML(out,
+	    LIT("<label>Your password again<input name=\"password\" "
+		"type=\"password\" maxlength=\"1024\" "
+		"autocomplete=\"current-password\""),
+	    LIT_IF(always, " required"), LIT(">"),
+	    LIT_IF(!always, "<small class=\"muted\">Only for what is looser."
+			    "</small>"),
+	    LIT("</label>"));
+}
+
+void
+view_part_error(struct buf *out, const char *error)
+{
+	if (error != NULL)
+		HTML(out,
+		    LIT("<p class=\"refusal\" role=\"alert\" id=\"error\" "
+			"tabindex=\"-1\">"),
+		    TEXT(error), LIT("</p>"));
+}
+
 /* The domain is what a reader must see: it is set stronger, never cut. */
 void
 view_part_address(struct buf *out, const char *address)

@@ -50,6 +50,16 @@ put_mark(struct buf *out)
 		" 3.6 0V15z\"/></svg>Postern</a>"));
 }
 
+/* What a role can never open is not offered; the database decides. */
+static bool
+is_for(const struct view_shell *shell, enum view_nav nav)
+{
+	if (nav == VIEW_NAV_AUDIT)
+		return shell->audits;
+	return shell->admin ||
+	       (nav != VIEW_NAV_TENANTS && nav != VIEW_NAV_PEOPLE);
+}
+
 static void
 put_nav(struct buf *out, const struct view_shell *shell)
 {
@@ -60,11 +70,19 @@ put_nav(struct buf *out, const struct view_shell *shell)
 		{ VIEW_NAV_INBOXES, LIT("<a href=\"/inboxes\""),
 		    LIT("Inboxes") },
 		{ VIEW_NAV_PAUSE, LIT("<a href=\"/pause\""), LIT("Pause") },
+		{ VIEW_NAV_HEALTH, LIT("<a href=\"/health\""), LIT("Health") },
+		{ VIEW_NAV_AUDIT, LIT("<a href=\"/audit\""), LIT("Audit") },
+		{ VIEW_NAV_TENANTS, LIT("<a href=\"/tenants\""),
+		    LIT("Tenants") },
+		{ VIEW_NAV_PEOPLE, LIT("<a href=\"/operators\""),
+		    LIT("Operators") },
 	};
 	size_t i;
 
 	HTML(out, LIT("<nav aria-label=\"Pages\">"));
 	for (i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+		if (!is_for(shell, items[i].nav))
+			continue;
 		HTML(out, items[i].open,
 		    LIT_IF(
 			items[i].nav == shell->nav, " aria-current=\"page\""),

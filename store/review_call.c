@@ -100,6 +100,21 @@ review_call(struct review_db *db, struct review_call *call)
 	pg_args_free(&call->args);
 }
 
+struct review_call
+review_begin(const struct store_operator *who, const char *sql, void *out,
+    review_done_fn *done, void *arg)
+{
+	struct review_call call = {
+		.sql = sql,
+		.out = out,
+		.done = done,
+		.arg = arg,
+	};
+
+	review_session_arg(&call.args, who);
+	return call;
+}
+
 void
 review_session_arg(struct pg_args *a, const struct store_operator *who)
 {

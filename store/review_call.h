@@ -24,6 +24,9 @@ struct review_call {
 	void *arg;
 };
 
+/* A call that shows the session first and, until said otherwise, only acts. */
+struct review_call review_begin(const struct store_operator *who,
+    const char *sql, void *out, review_done_fn *done, void *arg);
 /* Frees the arguments, which may be secret. */
 void review_call(struct review_db *db, struct review_call *call);
 

@@ -267,6 +267,17 @@ document.addEventListener('submit', (event) => {
 		?.setAttribute('aria-busy', 'true');
 });
 
+// A click into the mail's frame takes the keys away: take them back.
+window.addEventListener('blur', () => {
+	const frame = document.activeElement;
+	if (frame && frame.id === 'mail')
+		setTimeout(() => {
+			frame.blur();
+			window.focus();
+			$('#main').focus({ preventScroll: true });
+		});
+});
+
 window.addEventListener('pageshow', (event) => {
 	if (event.persisted)
 		location.reload();
@@ -341,6 +352,8 @@ function start() {
 		help.hidden = false;
 		help.addEventListener('click', showHelp);
 	}
+	$('.top nav [aria-current]')?.scrollIntoView({ inline: 'center',
+		block: 'nearest' });
 	if ($('#keys'))
 		showSettings($('#keys'));
 	if ($('#undo'))

@@ -100,8 +100,9 @@ BEGIN
 	operator_id := o.operator_id;
 	step_up := o.step_up;
 	IF o.status = 200 THEN
-		actor := 'op:' || o.operator_id::text || '@ctl:'
-		    || coalesce(uid, 0)::text;
+		-- Without a uid the call is from the operators' pages.
+		actor := 'op:' || o.operator_id::text || coalesce('@ctl:'
+		    || uid::text, '');
 		IF NOT d.op_may(o.operator_id, roles, t, i) THEN
 			status := 403;
 			code := 'missing_permission';
@@ -608,6 +609,9 @@ BEGIN
 	    WHERE x.tenant_id = tenant AND x.inbox_id = inbox)) THEN
 		o.status := 422;
 		o.code := 'validation_error';
+	ELSIF o.status = 200 AND uid IS NULL AND NOT o.step_up THEN
+		o.status := 403;
+		o.code := 'step_up_required';
 	ELSIF o.status = 200 AND EXISTS (SELECT 1 FROM d.operator p
 	    WHERE p.name = lower(operator_add_1.name)) THEN
 		o.status := 409;

@@ -77,8 +77,11 @@ export default function ({ test, using, held, stack }) {
 			"FROM d.inbox WHERE address = 'helpdesk@agents.example.com'");
 		return { gone, list: ['/q', '/q?q=nothing-like-it', '/history',
 			'/history?show=uncertain', '/inboxes', '/inboxes?q=zzz', '/pause',
-			'/account', `/reject-all?box=${box.t}.${box.i}`, '/m/' + low,
-			'/m/' + high, `/m/${high}?view=headers`, `/m/${high}?view=raw`,
+			'/account', `/inbox/${box.t}.${box.i}`, '/inboxes/new', '/tenants',
+			'/operators', '/audit', '/audit?who=nobody', '/health',
+			`/reject-all?box=${box.t}.${box.i}`, '/m/' + low,
+			'/m/' + high, `/m/${high}?view=html`,
+			`/m/${high}?view=diff`, `/m/${high}?view=headers`, `/m/${high}?view=raw`,
 			'/m/' + unclear, '/m/' + gone, '/m/1', '/nothing'] };
 	}
 
@@ -105,7 +108,8 @@ export default function ({ test, using, held, stack }) {
 					await page.waitForURL(/said=approved/);
 				}
 				for (const path of list) {
-					await page.goto(path);
+					const answer = await page.goto(path);
+					assert.ok(answer.status() < 500, path);
 					await page.evaluate(() => {
 						for (const d of document.querySelectorAll('details'))
 							d.open = true;

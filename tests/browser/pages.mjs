@@ -7,6 +7,7 @@ import https from 'node:https';
 import { Stack, launch, visitor, signIn, ready, mail, posted } from './lib.mjs';
 import attacks from './attacks.mjs';
 import findings from './findings.mjs';
+import frame from './frame.mjs';
 import looks from './looks.mjs';
 import record from './record.mjs';
 import roles from './roles.mjs';
@@ -512,7 +513,7 @@ const only = process.argv.slice(2);
 let passed = 0, failed = 0;
 stack = await Stack.start({ STACK_UNDO: '30s' });
 browser = await launch();
-for (const more of [roles, looks, attacks, record, findings])
+for (const more of [roles, looks, attacks, record, findings, frame])
 	more({ test, using, held, raw, cookieOf, quiet, stack, browser });
 try {
 	for (const [name, fn] of tests) {

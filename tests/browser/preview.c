@@ -14,6 +14,7 @@
 
 #include "admin/assets.h"
 #include "admin/view.h"
+#include "admin/view_people.h"
 #include "base/buf.h"
 
 #define NOW INT64_C(1795838400000000)
@@ -468,8 +469,14 @@ others(struct buf *out)
 	};
 	const struct view_reject_all all = { "newsletter@agents.example.com", 1,
 		4, 1001, NULL };
+	struct people_session session = { .peer = "192.0.2.7",
+		.created_us = NOW - HOUR,
+		.touched_us = NOW,
+		.expires_us = NOW + 11 * HOUR,
+		.mine = true };
+	const struct people_sessions sessions = { .row = &session, .n = 1 };
 	const struct view_account account = { "*:*:admin", NOW + HOUR,
-		NOW + 11 * HOUR, 0 };
+		NOW + 11 * HOUR, 0, &sessions, NULL };
 	const struct view_login login = { .name = NASTY,
 		.error = "Name or password is wrong.",
 		.return_to = "/q" };

@@ -7,13 +7,20 @@ import { fileURLToPath } from 'node:url';
 import { signIn } from './lib.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
-const WHO = ['nobody', 'reviewer', 'senior', 'admin', 'auditor', 'foreign'];
+// foreign: senior of another tenant; boxed: senior of another inbox of the
+// same tenant; root: admin and senior of everything.
+const WHO = ['nobody', 'reviewer', 'senior', 'admin', 'auditor', 'foreign',
+	'boxed', 'root'];
 
 const all = (status) => Array(WHO.length).fill(status);
-const reads = [303, 200, 200, 200, 200, 200]; // one's own scope of it
-const decides = [401, 303, 303, 403, 403, 404];
+const reads = [303, 200, 200, 200, 200, 200, 200, 200]; // one's own scope of it
+const decides = [401, 303, 303, 403, 403, 404, 404, 303];
+const admins = [401, 403, 403, 303, 403, 403, 403, 303];
+const again = 'error=again'; // may, but steps up first
 
 // Status by WHO, form fields by message.
+let made = 0;
+
 const WANT = {
 	'GET /': [all(303)],
 	'GET /assets/{name}': [all(404)],
@@ -22,29 +29,74 @@ const WANT = {
 	'GET /setup': [all(200)],
 	'POST /setup': [all(409)],
 	'GET /q': [reads],
-	'GET /counts': [[401, 200, 200, 200, 200, 200]],
+	'GET /counts': [[401, 200, 200, 200, 200, 200, 200, 200]],
 	'GET /history': [reads],
 	'GET /inboxes': [reads],
+	'GET /inboxes/new': [[303, 403, 403, 200, 403, 403, 403, 200]],
+	'POST /inboxes/new': [[401, 403, 403, 200, 403, 403, 403, 200],
+		(m) => ({ tenant: m.box.tenant,
+			address: `bot${++made}@agents.example.com` })],
+	'GET /inbox/{box}': [[303, 200, 200, 200, 200, 404, 404, 200]],
+	'POST /inbox/{box}/mode': [[401, 303, 303, 303, 403, 404, 404, 303],
+		() => ({ mode: 1, reason: 'a test' })],
+	'POST /inbox/{box}/pause': [[401, 303, 303, 303, 403, 403, 403, 303],
+		() => ({ to: 'on', reason: 'a test' })],
+	'POST /inbox/{box}/suspend': [[401, 403, 303, 303, 403, 403, 403, 303],
+		() => ({ to: 'on', reason: 'a test' })],
+	'POST /inbox/{box}/allow': [[401, 403, again, again, 403, 404, 404, again],
+		() => ({ entry: 'a@b.example', uses: 1, days: 1, reason: 'a test' })],
+	'POST /inbox/{box}/allow-end': [[401, 303, 303, 303, 403, 404, 404, 303],
+		(m) => ({ id: m.rule })],
+	'POST /inbox/{box}/block': [[401, 303, 303, 303, 403, 403, 403, 303],
+		() => ({ entry: '@bad.example', reason: 'a test' })],
+	'POST /inbox/{box}/block-end': [[401, 403, again, again, 403, 403, 403,
+		again], (m) => ({ id: m.block, reason: 'a test' })],
+	'POST /inbox/{box}/limits': [admins, () => ({ day: 9999 })],
+	'POST /inbox/{box}/key-end': [[401, 403, 303, 303, 403, 403, 403, 303],
+		(m) => ({ id: m.key })],
+	'POST /inbox/{box}/reset': [[401, 403, 403, again, 403, 403, 403, again]],
+	'GET /tenants': [[303, 403, 403, 200, 200, 403, 403, 200]],
+	'POST /tenants': [[401, 403, 403, 403, 403, 403, 403, 303],
+		() => ({ slug: 'new-one', name: 'New' })],
+	'POST /tenants/{tenant}': [admins, () => ({ days: 7 })],
+	'POST /tenants/{tenant}/domain': [admins,
+		() => ({ domain: 'more.example.org' })],
+	'GET /operators': [[303, 403, 403, 403, 403, 403, 403, 200]],
+	'POST /operators': [[401, 403, 403, 403, 403, 403, 403, again],
+		() => ({ name: 'new', first: PASSWORD, role: 'auditor' })],
+	'POST /operators/disable': [[401, 403, 403, 403, 403, 403, 403, 303],
+		() => ({ name: 'spare' })],
+	'POST /operators/scope': [[401, 403, 403, 403, 403, 403, 403, again],
+		() => ({ id: 1, role: 'auditor' })],
+	'POST /operators/scope-end': [[401, 403, 403, 403, 403, 403, 403, 303],
+		(m) => ({ id: m.scope })],
+	'POST /account/session-end': [[401, 404, 404, 404, 404, 404, 404, 404],
+		() => ({ ref: '0'.repeat(52) })],
+	'POST /account/password': [[401, ...Array(7).fill('error=secret')],
+		() => ({ old: 'wrong', new: PASSWORD, again: PASSWORD })],
+	'GET /audit': [[303, 403, 200, 200, 200, 200, 403, 200]],
+	'GET /health': [reads],
 	'GET /account': [reads],
 	'GET /pause': [reads],
-	'POST /pause': [[401, 303, 303, 303, 403, 403],
+	'POST /pause': [[401, 303, 303, 303, 403, 403, 403, 303],
 		(m) => ({ ...m.box, to: 'pause', reason: 'a test' })],
-	'GET /reject-all': [[303, 200, 200, 403, 403, 404]],
-	'POST /reject-all': [[401, 303, 303, 403, 403, 403],
+	'GET /reject-all': [[303, 200, 200, 403, 403, 404, 404, 200]],
+	'POST /reject-all': [[401, 303, 303, 403, 403, 403, 403, 303],
 		(m) => ({ ...m.box, category: 'other' })],
-	'GET /m/{id}': [[303, 200, 200, 200, 200, 404]],
-	'POST /m/{id}/open': [[401, 200, 200, 200, 200, 404],
+	'GET /m/{id}': [[303, 200, 200, 200, 200, 404, 404, 200]],
+	'POST /m/{id}/open': [[401, 200, 200, 200, 200, 404, 404, 200],
 		() => ({ why: 'a test' })],
-	'GET /m/{id}/download': [[303, 200, 200, 403, 200, 404]],
-	'GET /m/{id}/file/{part}': [[303, 200, 200, 403, 200, 404]],
+	'GET /m/{id}/html': [[303, 404, 404, 404, 404, 404, 404, 404]],
+	'GET /m/{id}/download': [[303, 200, 200, 403, 200, 404, 404, 200]],
+	'GET /m/{id}/file/{part}': [[303, 200, 200, 403, 200, 404, 404, 200]],
 	'POST /m/{id}/decide': [decides, (m) => ({ verdict: 'a', version: 1,
 		round: 1, digest: 'sha256:' + m.digest, once: '0'.repeat(64) })],
 	'POST /m/{id}/undo': [decides, () => ({ version: 1, round: 1 })],
 	'POST /m/{id}/cancel': [decides, () => ({ note: 'a test' })],
-	'POST /m/{id}/settle': [[401, 409, 409, 403, 403, 404],
+	'POST /m/{id}/settle': [[401, 409, 409, 403, 403, 404, 404, 409],
 		() => ({ ix: 1, outcome: 'sent', note: 'a test' })],
-	'GET /r/{id}': [[303, 200, 200, 200, 200, 404]],
-	'POST /logout': [[401, 303, 303, 303, 303, 303]], // the last: it ends
+	'GET /r/{id}': [[303, 200, 200, 200, 200, 404, 404, 200]],
+	'POST /logout': [[401, 303, 303, 303, 303, 303, 303, 303]], // the last: it ends
 };
 
 function routes() {
@@ -63,23 +115,44 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 		const [row] = await stack.sql('SELECT m.digest, m.tenant_id AS tenant, ' +
 			'm.inbox_id AS inbox FROM d.message m ORDER BY m.message_id ' +
 			'DESC LIMIT 1');
+		const one = async (query) => Object.values(
+			(await stack.sql(query))[0])[0];
 		return { id, digest: row.digest,
-			box: { tenant: row.tenant, inbox: row.inbox } };
+			box: { tenant: row.tenant, inbox: row.inbox },
+			rule: await one('INSERT INTO d.allow_rule (tenant_id, inbox_id, ' +
+				'entry, operator_id, reason, uses_left, expires_at) VALUES (' +
+				`${row.tenant}, ${row.inbox}, 'a@rule.example', 1, 'x', 1, ` +
+				"now() + interval '1 day') RETURNING rule_id"),
+			block: await one('INSERT INTO d.list_entry (tenant_id, inbox_id, ' +
+				'entry, verdict, reason, created_by) VALUES (' +
+				`${row.tenant}, ${row.inbox}, 'a@block.example', 'b', 'x', ` +
+				"'op:1') RETURNING entry_id"),
+			key: await one('INSERT INTO d.credential (tenant_id, inbox_id, ' +
+				'kind, scope, auth_sha256, lineage) VALUES (' +
+				`${row.tenant}, ${row.inbox}, 'l', 's', sha256('x'), 0) ` +
+				'RETURNING key_id'),
+			scope: await one('INSERT INTO d.operator_scope (operator_id, ' +
+				"role) VALUES ((SELECT operator_id FROM d.operator WHERE " +
+				"name = 'spare'), 'auditor') RETURNING scope_id") };
 	}
 
 	async function people() {
 		const scopes = { reviewer: 'acme', senior: 'acme', admin: 'acme',
-			auditor: 'acme', foreign: 'other' };
+			auditor: 'acme', foreign: 'other', boxed: 'acme',
+			spare: 'acme' };
 		for (const [name, tenant] of Object.entries(scopes))
 			await stack.ask('operator', { name, tenant, password: PASSWORD,
-				role: name === 'foreign' ? 'senior' : name });
+				inbox: name === 'boxed' ? 1 : null,
+				role: ['foreign', 'boxed', 'spare'].includes(name) ?
+					'senior' : name });
 	}
 
 	async function door(who) {
 		let found = { cookie: '', csrf: '' };
 		if (who !== 'nobody')
 			await using({}, async (page, context) => {
-				await signIn(page, stack, who, PASSWORD);
+				await (who === 'root' ? signIn(page, stack) :
+					signIn(page, stack, who, PASSWORD));
 				await page.goto('/account');
 				found = { cookie: await cookieOf(context), csrf:
 					await page.inputValue('input[name=csrf] >> nth=0') };
@@ -98,17 +171,25 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			const { cookie, csrf } = await door(who);
 			for (const name of Object.keys(WANT)) {
 				const [method, path] = name.split(' ');
-				const m = /id|all|pause/.test(path) ? await message() : any;
+				const m = /id|all|pause|-end/.test(path) ? await message() :
+					any;
+				const box = `${m.box.tenant}.${m.box.inbox}`;
 				const at = path.replace('{id}', m.id).replace('{part}', '0')
-					.replace('{name}', 'nothing') + (name ===
-					'GET /reject-all' ? `?box=${m.box.tenant}.${m.box.inbox}`
-					: '');
+					.replace('{name}', 'nothing').replace('{box}', box)
+					.replace('{tenant}', m.box.tenant) + (name ===
+					'GET /reject-all' ? '?box=' + box : '');
 				const fields = WANT[name][1];
 				const answer = method === 'GET' ?
 					await raw(cookie, 'GET', at) :
 					await post(cookie, at,
 						{ csrf, ...(fields ? fields(m) : {}) });
-				got[name].push(answer.status);
+				const error = /error=[a-z]+/.exec(answer.headers.location);
+				got[name].push(error ? error[0] : answer.status);
+				if (path.startsWith('/inbox/'))
+					await stack.sql('SET session_replication_role = ' +
+						'replica; UPDATE d.inbox SET paused_at = NULL, ' +
+						'suspended_at = NULL, mode = 2; ' +
+						'RESET session_replication_role');
 				if (m !== any && (method === 'GET' || answer.status >= 400))
 					assert.equal((await stack.state(m.id)).state, 1,
 						`${who} ${name}`);
@@ -124,7 +205,8 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 		const paths = [...new Set(table.map(([, path]) => path))];
 		for (const path of paths) {
 			const at = path.replace('{id}', 'msg_' + '0'.repeat(26))
-				.replace('{part}', '0').replace('{name}', 'nothing');
+				.replace('{part}', '0').replace('{name}', 'nothing')
+				.replace('{box}', '1.1').replace('{tenant}', '1');
 			for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
 				if (table.some(([m, p]) => m === method && p === path))
 					continue;

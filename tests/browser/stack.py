@@ -182,13 +182,14 @@ class Stack:
         return {"rows": [{k: (bytes(v).hex() if isinstance(v, memoryview)
                               else v) for k, v in r.items()} for r in rows]}
 
-    def do_operator(self, name, password, role, tenant=None):
+    def do_operator(self, name, password, role, tenant=None, inbox=None):
         salt, params = os.urandom(16), "argon2id m=19456 t=2 p=1"
         output = self.d._output(salt, params, password)
         t = self.d.tenants[tenant] if tenant else None
         row = self.d.api("operator_add_1", self.d.session, os.geteuid(), name,
                          salt, params, hashlib.sha256(output).digest(), role,
-                         t, None)
+                         t, None if inbox is None
+                         else self.boxes[inbox].inbox_id)
         return {"id": row["operator_id"]}
 
     def do_log(self):
