@@ -6,6 +6,10 @@
 #include "ctl/ctl.h"
 #include "seal/audit.h"
 
+/* Both in state_dir, kept by `seal` for a restore. */
+#define HEADS_FILE "audit-heads"
+#define REVOKED_FILE "revoked-keys"
+
 struct audit_head {
 	uint64_t block, rows;
 	int64_t gen, xid, n; /* key of the block's last row */

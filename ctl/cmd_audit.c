@@ -40,7 +40,7 @@ struct sealer {
 static char *
 head_path(const struct ctl *ctl)
 {
-	return xasprintf("%s/audit-heads", ctl->conf->state_dir);
+	return xasprintf("%s/" HEADS_FILE, ctl->conf->state_dir);
 }
 
 static bool
@@ -144,6 +144,44 @@ append_head(const struct ctl *ctl, const struct audit_head *head,
 	return ok;
 }
 
+/*
+ * Keys that were revoked are also remembered outside the database, a line
+ * "TENANT KEY" each: a backup would bring them back to life.
+ */
+static bool
+append_revoked(const struct ctl *ctl, const json_t *rows)
+{
+	char *path = xasprintf("%s/" REVOKED_FILE, ctl->conf->state_dir);
+	const json_t *row;
+	FILE *f = NULL;
+	bool ok = true;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		json_t *detail;
+
+		if (strcmp(ctl_text(row, "event"), "key.revoked") != 0)
+			continue;
+		if (f == NULL)
+			f = fopen(path, "ae");
+		detail = json_loads(ctl_text(row, "detail"), 0, NULL);
+		ok = ok && f != NULL && detail != NULL &&
+		     fprintf(f, "%lld %lld\n",
+			 (long long)ctl_int(row, "tenant_id"),
+			 (long long)ctl_int(detail, "key")) > 0;
+		json_decref(detail);
+	}
+	if (f != NULL) {
+		ok = fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
+		ok = fclose(f) == 0 && ok;
+	}
+	if (!ok)
+		(void)ctl_fail(ctl, "%s: %s", path, strerror(errno));
+	free(path);
+	return ok;
+}
+
 /* Seal one block. -1 failed, 0 nothing to seal, else its rows. */
 static int
 seal_once(struct sealer *s)
@@ -161,9 +199,9 @@ seal_once(struct sealer *s)
 	if (rows == NULL)
 		return -1;
 	n = (int)json_array_size(rows);
-	if (n == 0) {
+	if (n == 0 || !append_revoked(s->ctl, rows)) {
 		json_decref(rows);
-		return 0;
+		return n == 0 ? 0 : -1;
 	}
 	audit_hash_block(rows, head.hash, &next, root);
 	json_decref(rows);

@@ -139,7 +139,7 @@ ctl_fn ctl_queue, ctl_trace;
 ctl_fn ctl_route_add, ctl_route_list, ctl_route_remove;
 ctl_fn ctl_suppression_add, ctl_suppression_list, ctl_suppression_remove,
     ctl_uncertain_list, ctl_uncertain_resolve;
-ctl_fn ctl_redis_load;
+ctl_fn ctl_redis_load, ctl_restore_finish;
 ctl_fn ctl_seal, ctl_audit_verify, ctl_audit_head;
 ctl_fn ctl_maintain, ctl_doctor, ctl_ready;
 

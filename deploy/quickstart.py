@@ -383,7 +383,8 @@ log_parameter_max_length_on_error = 0
                   "+auth +subscribe +psubscribe (+publish &wake)",
             "admin": "&wake &ev:* &revoke -@all +publish +ping +auth",
             "worker": "&wake &ev:* -@all +publish +subscribe +ping +auth",
-            "ctl": "~rl* &* -@all +function +publish +ping +auth +info",
+            "ctl": "~rl* &* -@all +function +publish +ping +auth "
+                   "+info +flushdb",
             "monitor": "-@all +info +ping +auth",
         }
         acl = self.state / "redis.acl"

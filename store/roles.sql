@@ -64,6 +64,9 @@ BEGIN
 		EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
 	END LOOP;
 END $$;
+-- restore_finish_1 refuses while a program is connected.
+GRANT SELECT (datname, usename) ON pg_stat_activity TO p_ctl;
+GRANT EXECUTE ON FUNCTION pg_stat_get_activity(int) TO p_ctl;
 GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint),
 	pg_try_advisory_lock(bigint), pg_advisory_lock(bigint),
 	pg_advisory_unlock(bigint) TO l_migrate, p_owner;

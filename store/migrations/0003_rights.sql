@@ -180,7 +180,8 @@ SELECT d.let('p_ctl', 'quota', 'SELECT + INSERT', 'all');
 SELECT d.let('p_ctl', 'claim', 'SELECT + INSERT + UPDATE (expires_at)', 'all');
 SELECT d.let('p_ctl', 'credential', 'SELECT (tenant_id, key_id, inbox_id, kind,
 	scope, revoked_at, expires_at, created_at) + UPDATE (revoked_at)', 'all');
-SELECT d.let('p_ctl', 'state', 'SELECT', 'all');
+SELECT d.let('p_ctl', 'state', 'SELECT + UPDATE (state, round, detail,
+	hold_until)', 'all');
 SELECT d.let('p_ctl', 'event', 'SELECT', 'all');
 SELECT d.let('p_ctl', 'message', 'SELECT (message_id, tenant_id, inbox_id,
 	version, mail_from, rcpt, subject, rfc_message_id, digest, created_at,

@@ -28,6 +28,14 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.partition_drop(date) TO p_ctl;
 
+-- Rows of the audit log belong to this generation from now on (D8).
+CREATE FUNCTION d.audit_gen(g int) RETURNS void LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	EXECUTE format('ALTER TABLE d.audit ALTER gen SET DEFAULT %s', g);
+END $$;
+GRANT EXECUTE ON FUNCTION d.audit_gen(int) TO p_ctl;
+
 GRANT SELECT, DELETE ON d.idem, d.upload, d.handle, d.claim,
 	d.operator_session TO p_owner;
 CREATE POLICY p_owner_keep ON d.idem TO p_owner USING (true);
@@ -773,6 +781,83 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 
+-- After a restore (A15): what the backup does not know has happened. Nothing
+-- leaves by what was decided before; loose modes and sessions end; keys in
+-- `revoked` (lines "TENANT KEY") die again; the new epoch is above `seen`.
+CREATE FUNCTION api.restore_finish_1(uid bigint, seen int, revoked text,
+	reason text) RETURNS TABLE (status int, code text, epoch int, gen int,
+	held int, modes int, keys int, sessions int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	e record;
+	m record;
+	say text := 'restored from a backup: it may have been sent';
+	c_held int := 0;
+	c_modes int;
+	c_keys int;
+	c_ended int;
+BEGIN
+	IF EXISTS (SELECT 1 FROM pg_stat_activity a
+	    WHERE a.datname = current_database() AND a.usename IN ('l_gateway',
+	    'l_review', 'l_worker', 'l_seal')) THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::int, NULL::int,
+		    NULL::int, NULL::int, NULL::int, NULL::int;
+		RETURN;
+	END IF;
+	IF coalesce(length(btrim(reason)), 0) NOT BETWEEN 1 AND 1000
+	    OR coalesce(seen, 0) NOT BETWEEN 0 AND 1000000
+	    OR coalesce(revoked, '') !~ '^([0-9]{1,18} [0-9]{1,18}\n?)*$' THEN
+		RETURN QUERY SELECT 422, 'validation_error', NULL::int, NULL::int,
+		    NULL::int, NULL::int, NULL::int, NULL::int;
+		RETURN;
+	END IF;
+	PERFORM set_config('synchronous_commit', 'on', true),
+	    set_config('postern.actor', 'ctl:' || coalesce(uid, 0)::text, true);
+	UPDATE d.global_pause g SET paused_at = coalesce(g.paused_at,
+	    clock_timestamp()), reason = 'restored from a backup';
+	UPDATE d.deployment y SET epoch = greatest(y.epoch, coalesce(seen, 0)) + 1,
+	    gen = y.gen + 1 RETURNING y.epoch, y.gen INTO e;
+	PERFORM d.audit_gen(e.gen);
+	FOR m IN SELECT y.message_id, y.tenant_id, y.inbox_id, y.state,
+	    n.hold_for FROM d.state y JOIN d.tenant n ON n.tenant_id = y.tenant_id
+	    WHERE y.state IN (1, 2, 6, 7, 9, 11)
+	    ORDER BY y.message_id FOR UPDATE OF y LOOP
+		IF m.state <> 1 THEN
+			PERFORM d.forget_leases(m.message_id, m.tenant_id);
+		END IF;
+		UPDATE d.state y SET state = 1, detail = say,
+		    round = y.round + (y.state <> 1)::int,
+		    hold_until = greatest(y.hold_until, clock_timestamp()
+		    + m.hold_for) WHERE y.message_id = m.message_id
+		    AND y.tenant_id = m.tenant_id;
+		IF m.state = 1 THEN
+			PERFORM d.event_add(m.message_id, m.tenant_id, m.inbox_id,
+			    'message.held', 'ctl', d.cur_actor(), 1::smallint, say);
+		END IF;
+		c_held := c_held + 1;
+	END LOOP;
+	UPDATE d.inbox x SET mode = 2 WHERE x.mode > 2;
+	GET DIAGNOSTICS c_modes = ROW_COUNT;
+	UPDATE d.credential r SET revoked_at = clock_timestamp()
+	    WHERE r.revoked_at IS NULL AND (r.kind = 's'
+	    OR r.tenant_id::text || ' ' || r.key_id::text
+	    = ANY (string_to_array(coalesce(revoked, ''), chr(10))));
+	GET DIAGNOSTICS c_keys = ROW_COUNT;
+	UPDATE d.operator_session z SET ended_at = clock_timestamp()
+	    WHERE z.ended_at IS NULL;
+	GET DIAGNOSTICS c_ended = ROW_COUNT;
+	UPDATE d.claim z SET expires_at = clock_timestamp()
+	    WHERE z.expires_at > clock_timestamp();
+	PERFORM d.note(0, d.cur_actor(), 'restore.finish', NULL,
+	    json_build_object('epoch', e.epoch, 'gen', e.gen, 'held', c_held,
+	    'modes', c_modes, 'keys', c_keys, 'sessions', c_ended, 'reason',
+	    left(reason, 1000))::text);
+	RETURN QUERY SELECT 200, NULL::text, e.epoch, e.gen, c_held, c_modes,
+	    c_keys, c_ended;
+END $$;
+
 CREATE FUNCTION api.key_kill_1(s bytea, uid bigint, tenant bigint, key bigint)
 	RETURNS TABLE (status int, code text) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.tenants = ''
@@ -1141,7 +1226,7 @@ GRANT EXECUTE ON FUNCTION api.deployment_init_1, api.tenant_create_1,
 	api.operator_disable_1, api.operators_1, api.ctl_find_1, api.tighten_1,
 	api.ctl_pause_1,
 	api.key_kill_1, api.queue_1, api.trace_1, api.trace_events_1,
-	api.maintain_1, api.doctor_1 TO l_ctl;
+	api.maintain_1, api.doctor_1, api.restore_finish_1 TO l_ctl;
 SET LOCAL ROLE p_seal;
 GRANT EXECUTE ON FUNCTION api.seal_head_1, api.seal_next_1, api.seal_put_1,
 	api.audit_blocks_1, api.audit_rows_1, api.audit_lag_1 TO l_seal;
