@@ -230,7 +230,7 @@ def test_redis_load(site):
 FREE = {"keygen", "migrate", "redis load", "login", "logout",
         "operator create", "claim", "tighten", "pause", "seal",
         "audit verify", "audit head", "maintain", "restore-finish", "doctor",
-        "ready"}
+        "mcp", "ready"}
 GUARDED = {
     "operator list": [], "operator disable": ["eve"],
     "tenant create": ["x"], "tenant list": [],
