@@ -5,6 +5,7 @@ PostgreSQL's own pg_basebackup, takes the place of what it became. Programs
 refuse it until restore-finish; then nothing leaves that a person did not
 decide again, and nothing that ended comes back to life.
 """
+import json
 import os
 import shutil
 import signal
@@ -270,3 +271,25 @@ def test_reason_and_redis_are_needed(d):
     d.ctl("restore-finish", "--reason", "no Redis", "--without-redis")
     assert d.sql("SELECT epoch FROM d.deployment")[0]["epoch"] == 4
     d.start_redis()
+
+
+def test_sample_settings_satisfy_doctor(d):
+    """deploy/postgresql/postern.conf, taken as it is by a real server."""
+    def found():
+        done = subprocess.run(
+            [os.path.join(postern.build_dir(), "posternctl"), "-c", d.conf,
+             "--json", "doctor"], capture_output=True, text=True, timeout=60)
+        return {x["finding"]: x["level"] for x in json.loads(done.stdout)}
+    assert found()["parameter logging"] == "warning"
+    with open(d.path("pg", "data", "postgresql.conf"), "a") as f:
+        with open(os.path.join(postern.TOP, "deploy", "postgresql",
+                               "postern.conf"), encoding="utf-8") as sample:
+            f.write(sample.read())
+    d.postgres.stop(signal.SIGINT)
+    d.start_postgres()
+    levels = found()
+    for name in ("parameter logging", "durability", "login settings",
+                 "version", "partitions"):
+        assert levels[name] == "ok", (name, levels)
+    assert d.sql("SHOW shared_preload_libraries")[0][
+        "shared_preload_libraries"] == "plpgsql"
