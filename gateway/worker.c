@@ -311,7 +311,9 @@ on_reload(void *arg)
 	smtpd_configure(w->smtpd, &set);
 	api_from(w, &api);
 	api_configure(w->api, &api);
-	if (!filters_configure(w->filters, conf, &err) || !reload_tls(w, &err))
+	if (!filters_configure(w->filters, conf, &err))
+		log_error("daemon.reload", KV("why", err.text));
+	if (!reload_tls(w, &err))
 		log_error("daemon.reload", KV("why", err.text));
 	conf_free(old);
 }

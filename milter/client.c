@@ -38,6 +38,14 @@ keep_text(struct buf *b, struct str s)
 	milter_text_put(b, s);
 }
 
+/* Once, however often. */
+static void
+tell_later(struct milter *m)
+{
+	loop_undefer(m->loop, tell_done, m);
+	loop_defer(m->loop, tell_done, m);
+}
+
 /* There is a verdict: nothing more is said, and the owner hears of it. */
 static void
 end(struct milter *m)
@@ -45,7 +53,7 @@ end(struct milter *m)
 	loop_timer_stop(m->timer);
 	net_stream_free(m->stream);
 	m->stream = NULL;
-	loop_defer(m->loop, tell_done, m);
+	tell_later(m);
 }
 
 static void
@@ -63,18 +71,21 @@ tell_done(void *arg)
 {
 	struct milter *m = arg;
 
-	if (m->full) {
+	if (m->finished) {
+		if (m->stream == NULL)
+			m->done(m->arg);
+	} else if (m->full) {
 		m->full = false;
-		m->room(m->arg);
+		m->room(m->arg); /* which may finish or free it */
 	}
-	if (m->finished)
-		m->done(m->arg);
 }
 
+/* It owes a reply, or has not read what it was told. */
 static void
 start_clock(struct milter *m)
 {
-	if (m->expected > 0 || !m->ready)
+	if (m->expected > 0 || !m->ready ||
+	    net_stream_output_size(m->stream) > 0)
 		loop_timer_set(m->timer, m->conf.timeout_ms);
 	else
 		loop_timer_stop(m->timer);
@@ -141,8 +152,7 @@ milter_finish(struct milter *m)
 {
 	m->finished = true;
 	if (m->stream == NULL) {
-		loop_undefer(m->loop, tell_done, m);
-		loop_defer(m->loop, tell_done, m);
+		tell_later(m);
 	} else if (m->ready) {
 		milter_say_end(m);
 		flush(m);
@@ -185,6 +195,9 @@ catch_up(struct milter *m)
 	if (m->finished)
 		milter_say_end(m);
 	flush(m);
+	/* It wants to hear nothing of that: so nothing will be drained. */
+	if (m->full && net_stream_output_size(m->stream) == 0)
+		tell_later(m);
 }
 
 static void
@@ -227,6 +240,7 @@ on_drained(void *arg)
 {
 	struct milter *m = arg;
 
+	start_clock(m);
 	if (!m->full || m->early.n > 0)
 		return;
 	m->full = false;

@@ -230,7 +230,8 @@ add_filter_note(struct submit *s)
 	seal_note(&sealed, &s->key, str_of(s->filtered.note));
 	text = xmalloc(BASE64_LEN(sealed.n) + 1);
 	base64_encode(text, sealed.p, sealed.n);
-	if (s->context.n + strlen(text) + 20 > CONTEXT_MAX)
+	if (s->context.n <= 2 || /* {} */
+	    s->context.n + strlen(text) + 20 > CONTEXT_MAX)
 		buf_clear(&s->context);
 	if (s->context.n > 0)
 		s->context.n--; /* the brace */

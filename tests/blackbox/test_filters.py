@@ -17,6 +17,7 @@ import threading
 
 import pytest
 
+from tests.blackbox import test_rest as rest
 from tests.lib import pages, postern, rawsmtp
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -194,6 +195,15 @@ def test_an_agent_cannot_speak_for_a_filter(d, box):
         assert r.say(".").startswith("250 2.6.0")
     for row in d.messages()[-2:]:
         assert "played: 550 5.7.1 Real" in reasons(d, row)
+
+
+def test_an_empty_context_hides_nothing(d, box):
+    d.filter.verdict = b"y550 5.7.1 Real\0"
+    agent = rest.Client(d, box.key)
+    for context in ({}, {"purpose": "x"}, None):
+        sent = agent.send(subject="context %s" % context, context=context)
+        assert rest.stored(sent)["status"] == "held"
+        assert "played: 550 5.7.1 Real" in reasons(d, d.messages()[-1])
 
 
 def test_silence(d, box):

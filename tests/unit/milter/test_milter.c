@@ -382,6 +382,91 @@ test_room(void **state)
 }
 
 static void
+on_room_free(void *arg)
+{
+	struct world *w = arg;
+
+	w->rooms++;
+	milter_free(w->m);
+	w->m = NULL;
+}
+
+/* Tell it more than it reads, which is nothing once the header has come. */
+static void
+fill(struct world *w, void (*room)(void *arg))
+{
+	static const struct str rcpt[] = { str_lit("a@example.net") };
+	const struct milter_mail mail = { "mx.example.org", "msg_1",
+		"bot@example.org", rcpt, 1 };
+	static char line[4096];
+
+	memset(line, 'x', sizeof(line));
+	memcpy(line + sizeof(line) - 2, "\r\n", 2);
+	w->m = milter_start(w->loop, &w->conf, &mail, on_done, room, w);
+	(void)milter_feed(w->m, "A: b\r\n\r\n", 8);
+	while (
+	    w->told.n == 0 || memmem(w->told.p, w->told.n, "\nN\n", 3) == NULL)
+		event_base_loop(loop_base(w->loop), EVLOOP_ONCE);
+	bufferevent_disable(w->peer, EV_READ);
+	while (milter_feed(w->m, line, sizeof(line)))
+		event_base_loop(loop_base(w->loop), EVLOOP_NONBLOCK);
+	assert_int_equal(w->rooms, 0);
+}
+
+/* Room may be the end: what comes next is refused, and nothing is kept. */
+static void
+test_freed_for_room(void **state)
+{
+	struct world *w = *state;
+
+	fill(w, on_room_free);
+	bufferevent_free(w->peer);
+	w->peer = NULL;
+	while (w->rooms == 0)
+		event_base_loop(loop_base(w->loop), EVLOOP_ONCE);
+	assert_null(w->m);
+	assert_int_equal(w->done, 0);
+}
+
+/* One that owes no reply, and reads no more, is silent too. */
+static void
+test_it_reads_no_more(void **state)
+{
+	struct world *w = *state;
+
+	w->conf.timeout_ms = 30;
+	w->steps = MILTER_QUIET_CONNECT | MILTER_QUIET_HELO |
+		   MILTER_QUIET_MAIL | MILTER_QUIET_RCPT | MILTER_QUIET_DATA |
+		   MILTER_QUIET_HEADER | MILTER_QUIET_EOH | MILTER_QUIET_BODY;
+	fill(w, on_room);
+	while (w->rooms == 0)
+		event_base_loop(loop_base(w->loop), EVLOOP_ONCE);
+	assert_int_equal(finish(w)->verdict, MILTER_FAILED);
+	assert_string_equal(
+	    milter_result(w->m)->note, "it did not answer in time");
+}
+
+/* One that wants to hear nothing holds nothing up. */
+static void
+test_it_wants_nothing(void **state)
+{
+	struct world *w = *state;
+	static char line[4096];
+
+	memset(line, 'x', sizeof(line));
+	w->steps = MILTER_NO_CONNECT | MILTER_NO_HELO | MILTER_NO_MAIL |
+		   MILTER_NO_RCPT | MILTER_NO_DATA | MILTER_NO_HEADERS |
+		   MILTER_NO_EOH | MILTER_NO_BODY;
+	start(w);
+	(void)milter_feed(w->m, "A: b\r\n\r\n", 8);
+	while (milter_feed(w->m, line, sizeof(line)))
+		;
+	while (w->rooms == 0)
+		event_base_loop(loop_base(w->loop), EVLOOP_ONCE);
+	assert_int_equal(finish(w)->verdict, MILTER_ACCEPT);
+}
+
+static void
 test_conf(void **state)
 {
 	static const struct {
@@ -431,6 +516,9 @@ main(void)
 		T(test_verdicts),
 		T(test_silence),
 		T(test_room),
+		T(test_freed_for_room),
+		T(test_it_reads_no_more),
+		T(test_it_wants_nothing),
 		cmocka_unit_test(test_conf),
 	};
 
