@@ -212,7 +212,10 @@ add_result(struct store_filter_result *out, const struct run *run,
 	case MILTER_PENDING:
 	case MILTER_FAILED:
 	case MILTER_TEMPFAIL:
-		add_silent(out, run, one, r->note);
+		/* What a filter says may name what is in the body (A7). */
+		add_silent(out, run, one,
+		    r->verdict == MILTER_TEMPFAIL ? "asked to try later"
+						  : r->note);
 		return;
 	case MILTER_REJECT:
 		add(out, one, FINDING_FILTER_REJECT, r->note);

@@ -347,8 +347,8 @@ DECLARE
 	n int := 0;
 	seen int := 0;
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
-	by_op text := (SELECT 'op:' || p.operator_id::text FROM d.operator p
-	    WHERE p.name = lower(who));
+	by_op text := coalesce((SELECT 'op:' || p.operator_id::text
+	    FROM d.operator p WHERE p.name = lower(who)), '');
 	g int := 2147483647;
 	x xid8 := '18446744073709551615';
 	k bigint := 9223372036854775807;
@@ -390,8 +390,8 @@ BEGIN
 		key := r.gen::text || '.' || r.xid::text || '.' || r.n::text;
 		CONTINUE WHEN tenant IS NOT NULL AND r.tenant_id <> tenant
 		    OR coalesce(who, '') <> '' AND r.actor::text <> who
-		    AND r.actor::text IS DISTINCT FROM by_op
-		    AND r.actor::text NOT LIKE by_op || '@%'
+		    AND r.actor::text <> by_op
+		    AND (by_op = '' OR r.actor::text NOT LIKE by_op || '@%')
 		    AND split_part(r.actor::text, ':', 1) <> who
 		    OR coalesce(what, '') <> '' AND r.event::text <> what
 		    AND left(r.event::text, length(what) + 1) <> what || '.'
