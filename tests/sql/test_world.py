@@ -10,7 +10,7 @@ import time
 import psycopg2
 import pytest
 
-from pgcluster import call, sha256, submit, submit_batch, types_of, uuid7
+from pgcluster import call, submit, submit_batch, types_of, uuid7
 
 FUNCTIONS = {}
 EDGES = """SELECT from_state, to_state FROM d.edge"""
@@ -159,8 +159,6 @@ class Player:
             "paused": lambda: r.random() < .3,
             "suspended": lambda: r.random() < .2,
             "disabled": lambda: False,
-            "lease_seconds": lambda: r.choice([60, 60, 1, 0]),
-            "lim": lambda: r.choice([1, 5, 20, 0, -1, 10**6]),
             "dom": lambda: L["dom"] if L else "x.example",
             "lease": lambda: L["lease"] if L and r.random() < .95
             else uuid7(),
@@ -349,13 +347,20 @@ CONTENT = {"my_get_1": ["subject", "rcpts", "inbox_box", "wrapped"],
            "auth_1": ["inbox_id", "address", "tenant_pub"]}
 
 
+STATES = {1, 2, 3, 4, 5, 8, 9, 10, 11}
+
+
 def test_random_calls(db, w, request):
     seed = request.config.getoption("--seed")
     calls = request.config.getoption("--calls")
     p = Player(db, w, random.Random(seed))
     reached = set()
     try:
-        for i in range(calls):
+        # The run is worth something only if it got everywhere: which end a
+        # delivery takes also hangs on the clock, so it may go on for longer.
+        for i in range(3 * calls):
+            if i >= calls and (calls < 3000 or reached >= STATES):
+                break
             p.step()
             if i % 40 == 39:
                 cur = p.su.cursor()
@@ -387,10 +392,6 @@ def test_random_calls(db, w, request):
         cur.execute("UPDATE d.list_entry SET ended_at = now()")
     cur.execute("SELECT DISTINCT state FROM d.state")
     reached |= {row[0] for row in cur}
-    # The run is worth something only if it got everywhere.
     if calls >= 3000:
-        missing = {1, 2, 3, 4, 5, 8, 9, 10, 11} - reached
-        # One of the ends of a delivery may be missed by chance, no more.
-        assert not missing or len(missing) == 1 and missing < {8, 9, 10, 11}, \
-            "never reached: %s" % missing
-    assert sha256(b"") and len(p.log) >= calls
+        assert reached >= STATES, "never reached: %s" % (STATES - reached)
+    assert len(p.log) >= calls
