@@ -469,7 +469,8 @@ others(struct buf *out)
 	};
 	const struct view_reject_all all = { "newsletter@agents.example.com", 1,
 		4, 1001, NULL };
-	struct people_session session = { .peer = "192.0.2.7",
+	char peer[] = "192.0.2.7";
+	struct people_session session = { .peer = peer,
 		.created_us = NOW - HOUR,
 		.touched_us = NOW,
 		.expires_us = NOW + 11 * HOUR,
