@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "admin/diff.h"
 #include "admin/html.h"
 #include "admin/message_read.h"
 #include "admin/view.h"
@@ -110,7 +111,10 @@ static const struct view_part part = { .label = NASTY,
 	.text_n = sizeof(NASTY) - 1,
 	.problem = NASTY,
 	.code = true };
+static struct diff_run words = { DIFF_ONLY_B, { NASTY, sizeof(NASTY) - 1 } };
+static const struct diff differ = { &words, 1, false };
 static struct view_message m = { .id = NASTY,
+	.diff = &differ,
 	.inbox = NASTY,
 	.subject = NASTY,
 	.state = "held",
