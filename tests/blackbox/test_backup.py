@@ -46,6 +46,18 @@ class Drill(Relaying):
         for name in list(self.programs):
             assert self.programs.pop(name).stop() == 0, name
 
+    def noted(self):
+        """Each program has seen the log as far as it goes now."""
+        end = int(self.sql("SELECT pg_current_wal_flush_lsn() - "
+                           "'0/0'::pg_lsn AS n")[0]["n"])
+
+        def seen():
+            return all(
+                int(open(self.path("state", login + ".deployment"))
+                    .read().split()[5]) >= end
+                for login in ("l_gateway", "l_review", "l_worker"))
+        postern.wait_until("what the programs have seen", seen)
+
     def backup(self, name):
         """A base backup with the log it needs, while all are at work."""
         target = self.path("pg", name)
@@ -171,6 +183,7 @@ def test_drill(d):
     stolen = d.add_inbox("stolen@acme.example")  # it is lost, too
     d.revoke(d.gated, d.gated.full_key_id)
     d.seal()
+    d.noted()
     d.stop_all()
     heads = open(d.path("state", "audit-heads")).read().splitlines()
     left = len(d.mx.messages)
