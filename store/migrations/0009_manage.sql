@@ -108,9 +108,11 @@ BEGIN
 	operator_id := o.operator_id;
 	step_up := o.step_up;
 	IF o.status = 200 THEN
-		-- Without a uid the call is from the operators' pages.
-		actor := 'op:' || o.operator_id::text || coalesce('@ctl:'
-		    || uid::text, '');
+		-- From the pages or from posternctl: the login says it, not the
+		-- caller.
+		actor := 'op:' || o.operator_id::text
+		    || CASE WHEN session_user = 'l_review' THEN ''
+		    ELSE '@ctl:' || coalesce(uid, 0)::text END;
 		IF NOT d.op_may(o.operator_id, roles, t, i) THEN
 			status := 403;
 			code := 'missing_permission';
@@ -617,7 +619,7 @@ BEGIN
 	    WHERE x.tenant_id = tenant AND x.inbox_id = inbox)) THEN
 		o.status := 422;
 		o.code := 'validation_error';
-	ELSIF o.status = 200 AND uid IS NULL AND NOT o.step_up THEN
+	ELSIF o.status = 200 AND session_user = 'l_review' AND NOT o.step_up THEN
 		o.status := 403;
 		o.code := 'step_up_required';
 	ELSIF o.status = 200 AND EXISTS (SELECT 1 FROM d.operator p

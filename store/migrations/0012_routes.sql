@@ -168,7 +168,7 @@ CREATE FUNCTION d.route_waits(t bigint, i bigint, dom text) RETURNS boolean
 	    r.tenant_id = 0, r.domain = '*', r.route_id DESC LIMIT 1), false);
 
 -- How the leased mail goes: at most one row with action s, b or r, and one
--- with t. `shared`: the host is the choice of who administers everything.
+-- with t. tenant_id 0: the choice of who administers everything.
 CREATE FUNCTION api.route_1(t bigint, mid uuid, dom text, lease uuid)
 	RETURNS TABLE (status int, code text, action text, host text, port int,
 	login text, sealed bytea, tenant_id bigint, inbox_id bigint, domain text,

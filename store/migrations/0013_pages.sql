@@ -612,7 +612,8 @@ GRANT EXECUTE ON FUNCTION api.review_inbox_1, api.review_credentials_1,
 	api.session_drop_1, api.password_set_1, api.review_audit_1,
 	api.review_health_1 TO l_review;
 SET LOCAL ROLE p_ctl;
--- The pages show a session in every one of these; uid is NULL there.
+-- Each of these asks for a session; what else the pages must show, d.ctl and
+-- operator_add_1 know by the login.
 GRANT EXECUTE ON FUNCTION api.tenants_1, api.tenant_create_1, api.tenant_set_1,
 	api.domains_1, api.domain_add_1, api.plans_1, api.plan_set_1,
 	api.limits_set_1, api.inbox_create_1, api.inbox_reset_1, api.key_kill_1,

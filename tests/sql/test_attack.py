@@ -406,6 +406,22 @@ def test_an_admin_makes_nobody_greater_than_himself(w):
     assert w.approve(m, s)["status"] == 403
 
 
+def test_the_pages_cannot_pass_for_posternctl(w, su):
+    """What asks for a step-up knows by the login who calls, not by `uid`."""
+    s = w.operator("admin-pages", "admin")
+    base = dict(s=s, name="by-pages", salt=b"s" * 16, params="p",
+                verifier=b"v" * 32, role="reviewer", tenant=None, inbox=None)
+    for uid in (0, 1000, None):
+        assert call1(w.rv, "operator_add_1", uid=uid, **base)[
+            "code"] == "step_up_required"
+    w.step_up(s, "admin-pages")
+    assert call1(w.rv, "operator_add_1", uid=1000, **base)["status"] == 200
+    cur = su.cursor()
+    cur.execute("SELECT actor FROM d.audit WHERE event = 'operator.add' "
+                "ORDER BY at DESC LIMIT 1")
+    assert "@ctl" not in cur.fetchone()[0]
+
+
 def test_a_reset_ends_old_keys_and_says_so(w, x):
     m = x.message()
     submit(w.gw, m)
