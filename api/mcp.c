@@ -71,8 +71,9 @@ fail(struct http_request *req, int status, json_t *id, int code,
     const char *message)
 {
 	http_reply_json(req, status,
-	    json_pack("{s:s, s:O?, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", id,
-		"error", "code", code, "message", message));
+	    json_pack("{s:s, s:O?, s:{s:i, s:o}}", "jsonrpc", "2.0", "id", id,
+		"error", "code", code, "message",
+		api_json_strn(message, strlen(message))));
 }
 
 static bool

@@ -4,7 +4,8 @@
  *
  * Both follow the inbox (store/follow.h) from a place: an agent that comes
  * back with the place it was given misses nothing. A key that dies ends them
- * within a second.
+ * at their next look: within a second while there are few, later when a client
+ * does not read.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -109,6 +109,7 @@ copy_rest(FILE *in, const char *path)
 
 	while (ok && fgets(line, sizeof(line), in) != NULL)
 		ok = fputs(line, out) >= 0;
+	ok = ok && !ferror(in);
 	if (out != NULL) {
 		ok = fflush(out) == 0 && fsync(fd) == 0 && ok;
 		ok = fclose(out) == 0 && ok;
@@ -135,6 +136,7 @@ fork_heads(const struct ctl *ctl, uint64_t last, int64_t epoch)
 	while (ok && f != NULL && fgets(line, sizeof(line), f) != NULL &&
 	       strtoull(line, NULL, 10) <= last)
 		at = ftell(f);
+	ok = ok && (f == NULL || !ferror(f));
 	if (ok && f != NULL && !feof(f)) {
 		ok = fseek(f, at, SEEK_SET) == 0 && copy_rest(f, kept) &&
 		     ftruncate(fileno(f), at) == 0 && fsync(fileno(f)) == 0;

@@ -93,7 +93,11 @@ find(const struct dests *d, const char *domain)
 	return NULL;
 }
 
-/* What rests, is well and was not used lately needs no memory. */
+/*
+ * What rests and was not used lately needs no memory: a closure ends before
+ * that.
+ */
+_Static_assert(FORGET_MS > CLOSED_MAX_MS, "a closed one would be forgotten");
 static void
 tidy(struct dests *d, uint64_t now)
 {

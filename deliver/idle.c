@@ -123,9 +123,3 @@ idle_put(struct idle *idle, const char *key, struct client_conn *conn)
 	net_stream_tell(conn->stream, &fns, k);
 	net_stream_read(conn->stream, true);
 }
-
-size_t
-idle_count(const struct idle *idle)
-{
-	return idle->n;
-}

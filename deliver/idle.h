@@ -15,15 +15,15 @@ struct client_conn;
 struct idle;
 struct loop;
 
-#define IDLE_KEY_MAX 640
+/* Host, login, address, owner and a hash of the password, with room. */
+#define IDLE_KEY_MAX 1024
 
 struct idle *idle_new(struct loop *loop);
-/* Says QUIT to all. NULL is fine. */
+/* Closes all; while the loop still runs each is told QUIT. NULL is fine. */
 void idle_free(struct idle *idle);
 /* NULL: none. */
 struct client_conn *idle_take(struct idle *idle, const char *key);
 /* Takes `conn`, and closes it if it is not worth keeping. */
 void idle_put(struct idle *idle, const char *key, struct client_conn *conn);
-size_t idle_count(const struct idle *idle);
 
 #endif

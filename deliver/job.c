@@ -271,6 +271,10 @@ job_refuse(struct job *job, int retry_s)
 enum dest_outcome
 job_outcome(const struct job *job)
 {
+	/* The host that a rule names, or our own database, says nothing of the
+	 * recipients' domain, which others write to as well. */
+	if (job->hop.host == job->hop.host_text || job->is_ours)
+		return DEST_NOTHING;
 	return job->outcome;
 }
 

@@ -116,18 +116,6 @@ is_safe_address(struct str a)
 }
 
 static bool
-has_high(struct str s)
-{
-	size_t i;
-
-	for (i = 0; i < s.n; i++) {
-		if ((unsigned char)s.p[i] >= 0x80)
-			return true;
-	}
-	return false;
-}
-
-static bool
 is_right_digest(const struct job *job, const struct relay_message *m)
 {
 	struct digest_input in = {
@@ -197,7 +185,7 @@ check(struct job *job, const struct relay_message *m)
 	for (i = 0; i < job->rcpt_count; i++) {
 		if (!is_safe_address(job->rcpt[i]))
 			return "recipient address";
-		job->params.smtputf8 |= has_high(job->rcpt[i]);
+		job->params.smtputf8 |= str_has_8bit(job->rcpt[i]);
 	}
 	if (!is_safe_address(job->mail_from))
 		return "sender address";
@@ -279,7 +267,7 @@ on_plain(void *arg, const void *p, size_t n)
 		job_relay_bytes(job, p, n);
 		return;
 	}
-	job->is_8bit |= has_high((struct str){ p, n });
+	job->is_8bit |= str_has_8bit((struct str){ p, n });
 	if (job->is_kept)
 		buf_add(&job->kept, p, n);
 }
@@ -339,6 +327,7 @@ on_chunk(void *arg, enum relay_status st, int seq, struct str chunk)
 	}
 	job->op = NULL;
 	if (st != RELAY_DONE) {
+		job->is_ours = true;
 		if (job->client != NULL)
 			client_abort(
 			    job->client, "the database did not answer");

@@ -67,6 +67,7 @@ struct job {
 	const char *place; /* NULL until job_go() */
 	bool stopping, stale, over;
 	enum dest_outcome outcome;
+	bool is_ours; /* it was our side that broke off */
 	bool attempted; /* rows are marked as being sent */
 	struct relay_rcpt *rows; /* the results, until they are stored */
 	size_t row_count;

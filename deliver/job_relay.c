@@ -95,6 +95,7 @@ on_attempted(void *arg, enum relay_status st, const char *why)
 		return;
 	}
 	if (st == RELAY_LOST) {
+		job->is_ours = true;
 		client_abort(job->client, why);
 		return;
 	}

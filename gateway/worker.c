@@ -3,8 +3,9 @@
  * worker.c - wiring: sockets to doors, doors to the store.
  *
  * SIGHUP reads the configuration again and swaps it in; a file that cannot be
- * used changes nothing. SIGTERM stops accepting and waits, at most DRAIN_MS,
- * for sessions and for submissions whose COMMIT is under way.
+ * read changes nothing, and a filter or certificate in it that cannot be used
+ * leaves those as they were. SIGTERM stops accepting and waits, at most
+ * DRAIN_MS, for sessions and for submissions whose COMMIT is under way.
  */
 #include "gateway/worker.h"
 

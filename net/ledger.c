@@ -214,7 +214,7 @@ unlock(struct net_ledger *ledger)
 	BUG_ON(pthread_mutex_unlock(&ledger->lock) != 0);
 }
 
-/* The place of this address, a free one made its own, or NULL. */
+/* The place of this group, a free one made its own, or NULL. */
 static struct place *
 place_get(struct net_ledger *ledger, const unsigned char group[16])
 {

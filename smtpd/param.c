@@ -176,7 +176,7 @@ is_atom(struct str s)
 	return s.n > 0;
 }
 
-/* RFC 6533 3: printable, with \x{...} for what is beyond. */
+/* RFC 6533 3, loosely, as the value goes no further: any that is one word. */
 static bool
 is_utf8_xtext(struct str s)
 {

@@ -18,8 +18,8 @@
 
 /* An answer counts this long (ms), on its own... */
 #define KNOWN_FRESH_MS 100
-/* ...and this long while the key is used: no call since the last FRESH_MS
- * was refused. What it says of mode and pauses is never older. */
+/* ...and this long while the key is used: a message was taken with it within
+ * the last FRESH_MS. What it says of mode and pauses is never older. */
 #define KNOWN_ASK_MS 1000
 /* Keys remembered at once; the oldest goes first. */
 #define KNOWN_MAX 4096

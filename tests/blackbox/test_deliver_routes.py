@@ -4,6 +4,7 @@ What operators rule of where mail goes: wait, fail, go by a host, need TLS; by
 inbox, tenant and domain, until it ends or is lifted.
 """
 import hashlib
+import socket
 
 import pytest
 
@@ -112,6 +113,17 @@ def test_by_a_host(r, domain):
     assert not r.one.verbs
     sealed = r.sql("SELECT sealed FROM d.route WHERE ended_at IS NULL")
     assert PASSWORD.encode() not in bytes(sealed[0]["sealed"])
+
+
+def test_a_dead_host_of_a_rule_closes_nobodys_domain(r, domain):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        dead = s.getsockname()[1]
+    rule(r, "relay", domain, "--via", "localhost:%d" % dead)
+    for i in range(4):
+        r.wait_state(r.submit(rcpts=["a%d@%s" % (i, domain)]), "deferred")
+    r.signed_in("route", "remove", number(r), "--reason", "it is gone")
+    r.wait_state(r.submit(rcpts=["ann@" + domain]), "sent")
 
 
 def test_a_password_is_for_its_host_alone(r, domain):

@@ -207,7 +207,11 @@ def test_what_is_no_call(bot):
                         "params": {"name": "read"}}, -32602),
                       ({"method": "tools/call",
                         "params": {"name": "whoami",
-                                   "arguments": {"x": 1}}}, -32602)):
+                                   "arguments": {"x": 1}}}, -32602),
+                      # cut within a character where it is repeated
+                      ({"method": "tools/call",
+                        "params": {"name": "whoami", "arguments": {
+                            "x" * 63 + "\u00e9": 1}}}, -32602)):
         status, _, got = bot.call("POST", "/mcp",
                                   dict(doc, jsonrpc="2.0", id="a"))
         assert (status, got["error"]["code"], got["id"]) == (200, code, "a")

@@ -136,9 +136,10 @@ def test_a_stream_tells_in_order_and_replays(bot):
 
 
 def test_no_event_is_lost_between_transactions(gate, bot):
-    """An event written early and committed late comes after those that
-    overtook it, and is not skipped."""
+    """An event written early and committed late is told in its own place,
+    before those that overtook it, and is not skipped."""
     sent = [stored(bot.send(subject="race %d" % i)) for i in range(2)]
+    place = bot.get("/v1/wait?timeout=0")[2]["next"]
     s = Stream(bot).started()
     slow = gate.connect()
     slow.autocommit = False
@@ -151,6 +152,8 @@ def test_no_event_is_lost_between_transactions(gate, bot):
             "'message.deferred', 'worker', 'worker', 9::smallint, '4.4.1') "
             "FROM d.message m WHERE m.subject = 'race 0'")
     bot.call("POST", "/v1/messages/%s/cancel" % sent[1]["message_id"])
+    # two looks and more, and nothing is told before its turn
+    assert bot.get("/v1/wait?timeout=2&after=" + place)[2]["timed_out"]
     slow.commit()
     slow.close()
     assert [s.read()["type"] for _ in range(2)] == [
