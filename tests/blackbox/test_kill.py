@@ -28,8 +28,8 @@ SEED = int(os.environ.get("POSTERN_SEED", "1"))
 FACTOR = 4 if os.environ.get("POSTERN_FULL") == "1" else 1
 KINDS = {"server": 5, "backend": 5, "redis": 4, "worker": 5,
          "supervisor": 3, "deliver": 8, "admin": 2}
-AT_SINK = ["banner", "EHLO", "AUTH", "MAIL", "RCPT", "DATA", "before_dot",
-           "dot"]
+BEGINNING = ["banner", "EHLO", "AUTH"]
+AT_SINK = BEGINNING + ["MAIL", "RCPT", "DATA", "before_dot", "dot"]
 
 
 class Killer:
@@ -120,9 +120,12 @@ class Killer:
             if not there.is_set():
                 os.kill(worker.pid, signal.SIGKILL)
                 there.set()
+        # A kept session never comes to its beginning again.
+        self.d.mx.single = moment in BEGINNING
         self.d.mx.script[moment] = kill
         assert there.wait(60), "no mail reached %s" % moment
         self.d.mx.script.clear()
+        self.d.mx.single = False
         worker.proc.wait(20)
         taken = len(self.d.mx.messages)
         self.d.start_worker()

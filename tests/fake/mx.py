@@ -45,6 +45,7 @@ class Session:
     def __init__(self, mx, sock):
         self.mx, self.sock = mx, sock
         self.tls = self.login = self.mail_from = None
+        self.taken = 0
         self.rcpts, self.rcpt_params = [], []
         self.params = ""
 
@@ -60,7 +61,8 @@ class Session:
         step = self.mx.script.get(name)
         if callable(step):
             step = step(self, line)
-        if step is CLOSE:
+        if step is CLOSE or (self.mx.single and self.taken and
+                             name in ("RSET", "MAIL")):
             raise ConnectionAbortedError(name)
         return step
 
@@ -169,6 +171,7 @@ class Session:
                     self.send(step)
                     raise ConnectionAbortedError
         data = bytes(data)
+        self.taken += 1
         with self.mx.changed:
             self.mx.messages.append({
                 "mail_from": self.mail_from, "rcpts": list(self.rcpts),
@@ -201,6 +204,7 @@ class FakeMx:
         self.port = self.listener.getsockname()[1]
         self.open = set()
         self.closing = False
+        self.single = False  # a session takes one message and no second
         self.refusal = None  # of wrong credentials; 535 if None
         threading.Thread(target=self._accept, daemon=True).start()
 
