@@ -16,6 +16,7 @@
 
 struct conf;
 struct foreign_cache;
+struct job_runners;
 struct helper_pool;
 struct http_request;
 
@@ -51,6 +52,7 @@ struct admin {
 	struct admin_recent recent[ADMIN_RECENT];
 	unsigned recent_at;
 	unsigned opening; /* bodies being opened */
+	struct job_runners *jobs;
 };
 
 /* Who may call a route; 0 is anybody. */

@@ -12,6 +12,7 @@
 
 #include "admin/admin.h"
 #include "admin/foreign.h"
+#include "admin/job.h"
 #include "admin/page.h"
 #include "base/conf.h"
 #include "base/daemon.h"
@@ -31,6 +32,7 @@
 #include "seal/keyfile.h"
 #include "store/health.h"
 #include "store/redis.h"
+#include "store/search.h"
 #include "store/store.h"
 
 #define PROGRAM "postern-admin"
@@ -45,6 +47,7 @@ struct program {
 	struct metrics_http *metrics;
 	struct health *health;
 	struct daemon_signals *signals;
+	struct search_filler *filler;
 	char host[300];
 	const char *hosts[3];
 };
@@ -303,6 +306,8 @@ start(struct program *p, struct err *err)
 	p->admin.helpers = helper_pool_new(p->admin.loop, helper_program(conf));
 	p->admin.words = foreign_cache_new();
 	p->admin.db = review_db_new(p->admin.loop, conf);
+	p->admin.jobs = job_runners_new(&p->admin);
+	p->filler = search_filler_new(p->admin.loop, p->admin.db);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
 	p->admin.redis = redis_open(p->admin.loop, conf, PROGRAM, err);
@@ -334,6 +339,8 @@ stop(struct program *p)
 	pool_free(p->admin.pool);
 	health_free(p->health);
 	review_db_free(p->admin.db);
+	search_filler_free(p->filler);
+	job_runners_free(p->admin.jobs);
 	redis_free(p->admin.redis);
 	net_tls_free(p->tls);
 	secret_wipe(&p->admin.review_key);

@@ -30,6 +30,9 @@ static const struct {
 	{ "settled", "Settled, and written down with your name.", false },
 	{ "changed", "Done, and written down with your name.", false },
 	{ "all", "Rejected all of them.", false },
+	{ "job_begun", "It runs. It goes on while you stay signed in.", false },
+	{ "job_paused", "Paused. What is decided stays decided.", false },
+	{ "job_canceled", "Canceled. What is decided stays decided.", false },
 	{ "some", "Rejected many of them; more are left.", false },
 };
 
@@ -200,6 +203,8 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 	shell->admin = session_has_role(page->who, "admin");
 	shell->audits = shell->admin || session_has_role(page->who, "senior") ||
 			session_has_role(page->who, "auditor");
+	shell->decides = session_has_role(page->who, "reviewer") ||
+			 session_has_role(page->who, "senior");
 	shell->held = page->held.capped ? 1001 : page->held.n;
 	fill_pauses(page);
 	fill_undo(page);

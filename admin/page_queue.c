@@ -137,6 +137,8 @@ count_holding(const struct review_inboxes *inboxes)
 static const char *
 last_key(const struct review_rows *rows)
 {
+	if (rows->stopped != NULL)
+		return rows->stopped;
 	return rows->n >= PAGE_ROWS ? rows->row[rows->n - 1].sort_key : NULL;
 }
 
@@ -160,6 +162,7 @@ draw_queue(struct page *page)
 	queue.query = l->query.search;
 	queue.next = last_key(&l->rows);
 	queue.first = l->query.after == NULL;
+	queue.stopped = l->rows.stopped != NULL;
 	queue.oldest_us = page->held.oldest_us;
 	queue.holding = count_holding(&l->inboxes);
 	if (l->query.inbox != 0) {
@@ -338,6 +341,7 @@ draw_history(struct page *page)
 	history.query = l->query.search;
 	history.next = last_key(&l->rows);
 	history.first = l->query.after == NULL;
+	history.stopped = l->rows.stopped != NULL;
 	view_history(&page->out, page_shell(page, "History", VIEW_NAV_HISTORY),
 	    &history);
 	page_send(page, 200);

@@ -62,6 +62,7 @@ struct view_shell {
 	size_t pause_count;
 	bool step_up; /* what loosens asks for the password again */
 	bool admin, audits; /* shows what only these roles may see */
+	bool decides; /* reviewer or senior of something */
 	const char *wide_id; /* NULL: normal page; else body id for app.js */
 };
 
@@ -149,6 +150,7 @@ struct view_queue {
 	const char *query; /* search; NULL: none */
 	const char *next; /* sort key of the last row; NULL: last page */
 	bool first; /* no page before this one */
+	bool stopped; /* a search: next goes on where this one gave up */
 	int64_t oldest_us;
 	int holding; /* inboxes that hold outgoing mail; -1: not asked */
 };
@@ -307,7 +309,7 @@ struct view_history {
 	const char *show; /* "all", "decided", "underway", "uncertain" */
 	const char *query;
 	const char *next;
-	bool first;
+	bool first, stopped;
 };
 
 void view_history(struct buf *out, const struct view_shell *shell,

@@ -127,7 +127,8 @@ view_history(struct buf *out, const struct view_shell *shell,
 		    PATH(history->next));
 		if (history->query != NULL)
 			HTML(out, LIT("&amp;q="), PATH(history->query));
-		HTML(out, LIT("\">Next page</a>"));
+		HTML(out, LIT("\">"), LIT_IF(!history->stopped, "Next page"),
+		    LIT_IF(history->stopped, "Search on"), LIT("</a>"));
 	}
 	HTML(out, LIT("</nav>"));
 	view_shell_end(out, &wide);

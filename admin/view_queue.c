@@ -95,6 +95,12 @@ put_single(struct buf *out, const struct view_shell *shell,
 {
 	HTML(out, LIT("<li class=\"row\" data-id=\""), ATTR(row->id),
 	    LIT("\"><span class=\"c-risk\">"));
+	if (shell->decides)
+		HTML(out,
+		    LIT("<label class=\"pick\"><input type=\"checkbox\" "
+			"form=\"bulk\" name=\"id\" value=\""),
+		    ATTR(row->id),
+		    LIT("\"><span class=\"vh\">Select</span></label>"));
 	view_part_risk(out, row->risk);
 	HTML(out, LIT("</span><span class=\"c-to\">"));
 	put_recipients(out, row);
@@ -158,8 +164,12 @@ put_more(struct buf *out, const struct view_shell *shell,
 static void
 put_empty(struct buf *out, const struct view_queue *queue)
 {
-	HTML(out, LIT("<div class=\"empty\"><h2>Nothing is waiting</h2><p>"));
-	if (queue->query != NULL || queue->inbox != NULL)
+	HTML(out, LIT("<div class=\"empty\"><h2>"),
+	    LIT_IF(queue->query == NULL, "Nothing is waiting"),
+	    LIT_IF(queue->query != NULL, "Nothing found"), LIT("</h2><p>"));
+	if (queue->stopped)
+		HTML(out, LIT("None of the next 5,000 messages fits."));
+	else if (queue->query != NULL || queue->inbox != NULL)
 		HTML(out, LIT("Nothing that waits fits this filter."));
 	else if (queue->holding > 0)
 		HTML(out, NUM(queue->holding),
@@ -173,6 +183,31 @@ put_empty(struct buf *out, const struct view_queue *queue)
 			"Make an inbox with <code>posternctl inbox create"
 			"</code>."));
 	HTML(out, LIT("</p></div>"));
+}
+
+/*
+ * What to do with what is ticked, or with all that fits: makes a job, which
+ * says what it is about before anything is decided.
+ */
+static void
+put_bulk(struct buf *out, const struct view_shell *shell,
+    const struct view_queue *queue)
+{
+	HTML(out, LIT("<form method=\"post\" action=\"/jobs\" id=\"bulk\" "
+		      "class=\"bulk\">"));
+	view_part_csrf(out, shell);
+	HTML(out, LIT("<input type=\"hidden\" name=\"q\" value=\""),
+	    ATTR(queue->query),
+	    LIT("\"><input type=\"hidden\" name=\"box\" value=\""),
+	    ATTR(queue->box),
+	    LIT("\"><span class=\"ticked\"><b id=\"ticked\">Ticked:</b> "
+		"<button name=\"verdict\" value=\"r\">Reject…</button> "
+		"<button name=\"verdict\" value=\"a\">Approve low risk…"
+		"</button></span> <details class=\"all\"><summary>All that "
+		"fit…</summary><span><button name=\"all\" value=\"r\">Reject "
+		"all…</button> <button name=\"all\" value=\"a\">Approve all "
+		"of low risk…</button> <a href=\"/jobs\">Your jobs</a></span>"
+		"</details></form>"));
 }
 
 static void
@@ -190,7 +225,8 @@ put_pages(struct buf *out, const struct view_queue *queue)
 			HTML(out, LIT("&amp;box="), PATH(queue->box));
 		if (queue->query != NULL)
 			HTML(out, LIT("&amp;q="), PATH(queue->query));
-		HTML(out, LIT("\">Next page</a>"));
+		HTML(out, LIT("\">"), LIT_IF(!queue->stopped, "Next page"),
+		    LIT_IF(queue->stopped, "Search on"), LIT("</a>"));
 	}
 	HTML(out, LIT("</nav>"));
 }
@@ -223,6 +259,8 @@ view_queue(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("\n"));
 	}
 	HTML(out, LIT_IF(queue->row_count > 0, "</ol>"));
+	if (shell->decides && queue->row_count > 0)
+		put_bulk(out, shell, queue);
 	put_pages(out, queue);
 	view_shell_end(out, &wide);
 }

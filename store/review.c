@@ -115,8 +115,13 @@ fill_rows(void *out, struct arena *mem, const struct pg_result *res)
 	int i;
 
 	o->n = (size_t)pg_rows(res);
+	i = pg_rows(res) - 1;
+	if (i >= 0 && pg_is_null(res, i, "message_id")) {
+		o->stopped = TEXT("sort_key");
+		o->n--;
+	}
 	o->row = arena_array(mem, o->n, sizeof(*o->row));
-	for (i = 0; i < pg_rows(res); i++)
+	for (i = 0; i < (int)o->n; i++)
 		o->row[i] = (struct review_row){
 			.sort_key = TEXT("sort_key"),
 			.tenant = I64("tenant_id"),

@@ -72,6 +72,7 @@ struct review_rows {
 	struct review_answer is;
 	struct review_row *row;
 	size_t n;
+	char *stopped; /* set: the search has read as far as this key */
 };
 void review_list(const struct store_operator *who,
     const struct review_query *query, struct arena *mem,

@@ -4,6 +4,7 @@
 
 const QUIET_MS = 400; // after a page appears, keys of the last one die out
 const COUNT_MS = 15000;
+const JOB_MS = 1000;
 const STORE = 'postern.keys';
 
 const $ = (selector) => document.querySelector(selector);
@@ -11,11 +12,12 @@ const $ = (selector) => document.querySelector(selector);
 // ---- keys, which a person may switch off or change
 
 const DEFAULTS = {
-	next: 'j', previous: 'k', open: 'o', approve: 'a', reject: 'r',
-	undo: 'u', search: '/', help: '?',
+	next: 'j', previous: 'k', open: 'o', select: 'x', approve: 'a',
+	reject: 'r', undo: 'u', search: '/', help: '?',
 };
 const WORDS = {
 	next: 'Next', previous: 'Previous', open: 'Open (also Enter)',
+	select: 'Select; with Shift, all from the last one',
 	approve: 'Approve', reject: 'Reject', undo: 'Undo the last approval',
 	search: 'Search', help: 'These keys',
 };
@@ -109,10 +111,68 @@ function reject() {
 		unfold('#reject', 'input[name=category]');
 }
 
+// ---- many at once: ticks, and the job that comes of them
+
+function ticks() {
+	return [...document.querySelectorAll('#rows .pick input')];
+}
+
+function countTicks() {
+	const label = $('#ticked');
+	if (!label)
+		return;
+	const n = ticks().filter((box) => box.checked).length;
+	label.textContent = n + ' ticked:';
+	$('#bulk').classList.toggle('on', n > 0);
+	for (const button of document.querySelectorAll('.ticked button'))
+		button.disabled = n === 0;
+}
+
+let lastTick = null;
+
+function tick(box, range) {
+	const all = ticks();
+	const from = all.indexOf(lastTick), to = all.indexOf(box);
+	if (range && from >= 0)
+		for (const each of all.slice(Math.min(from, to), Math.max(from, to)))
+			each.checked = box.checked;
+	lastTick = box;
+	countTicks();
+}
+
+function selectRow(range) {
+	const box = focused()?.closest('.row').querySelector('.pick input');
+	if (!box)
+		return;
+	box.checked = range || !box.checked;
+	tick(box, range);
+}
+
+async function followJob(box) {
+	let answer;
+	try {
+		answer = await fetch(box.dataset.at, { redirect: 'error' });
+		answer = answer.ok ? await answer.json() : null;
+	} catch {
+		answer = null;
+	}
+	if (answer && answer.state !== 'running') {
+		location.reload();
+		return;
+	}
+	if (answer) {
+		$('#job-done').textContent = answer.done;
+		$('#job-failed').textContent = answer.failed;
+		$('#job-bar').value = answer.done + answer.failed;
+	}
+	setTimeout(followJob, JOB_MS, box);
+}
+
 const ACTIONS = {
 	next: () => move(1),
 	previous: () => move(-1),
 	open: () => focused()?.click(),
+	select: () => selectRow(false),
 	approve, reject,
 	undo: () => $('#undo-button')?.click(),
 	search: () => $('#find')?.focus(),
@@ -158,8 +218,13 @@ document.addEventListener('keydown', (event) => {
 	if (isTyping(event.target) || !keys.on)
 		return;
 	const now = performance.now();
+	if (event.shiftKey && event.key.toLowerCase() === keys.map.select &&
+	    event.key !== keys.map.select) {
+		selectRow(true);
+		return;
+	}
 	const name = Object.keys(keys.map).find((k) => keys.map[k] === event.key);
-	const isMove = name === 'next' || name === 'previous';
+	const isMove = ['next', 'previous', 'select'].includes(name);
 	if (event.key === 'Enter' ? event.repeat || now < quietUntil :
 	    name && !isMove && (event.repeat || now < quietUntil)) {
 		quietUntil = now + QUIET_MS;
@@ -354,6 +419,11 @@ function start() {
 	}
 	$('.top nav [aria-current]')?.scrollIntoView({ inline: 'center',
 		block: 'nearest' });
+	if ($('#job')?.dataset.runs)
+		setTimeout(followJob, JOB_MS, $('#job'));
+	for (const box of ticks())
+		box.addEventListener('click', (event) => tick(box, event.shiftKey));
+	countTicks();
 	if ($('#keys'))
 		showSettings($('#keys'));
 	if ($('#undo'))

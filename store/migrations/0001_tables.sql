@@ -500,15 +500,33 @@ CREATE TABLE d.state (
 	UNIQUE (message_id, tenant_id, version, round),
 	CHECK (round >= 1 AND state BETWEEN 1 AND 11))
 	PARTITION BY RANGE (message_id);
-CREATE INDEX state_held ON d.state (tenant_id, (100 - risk), message_id)
+-- Plain columns: row security pushes down comparisons of columns, not of
+-- `100 - risk`, which may fail and so leak.
+CREATE INDEX state_held ON d.state (tenant_id, risk DESC, message_id)
 	WHERE state = 1;
-CREATE INDEX state_box ON d.state (tenant_id, inbox_id, (100 - risk),
+CREATE INDEX state_box ON d.state (tenant_id, inbox_id, risk DESC,
 	message_id) WHERE state = 1;
 CREATE INDEX state_past ON d.state (tenant_id, message_id) WHERE state <> 1;
 CREATE INDEX state_hold ON d.state (hold_until) WHERE state = 1;
 CREATE INDEX state_live ON d.state (state, changed_at)
 	WHERE state IN (2, 7, 9, 11);
 CREATE INDEX state_inbox ON d.state (tenant_id, inbox_id, message_id);
+
+-- What operators search by: words of subject and envelope, each with its
+-- tenant in front (d.words_of). Filled behind the audit log, up to word_at,
+-- so that no submission waits for an index of words.
+CREATE TABLE d.word (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	words tsvector NOT NULL,
+	PRIMARY KEY (message_id, tenant_id)) PARTITION BY RANGE (message_id);
+CREATE INDEX word_words ON d.word USING gin (words) WITH (fastupdate = off);
+CREATE TABLE d.word_at (
+	one boolean PRIMARY KEY DEFAULT true CHECK (one),
+	gen int NOT NULL DEFAULT 0,
+	xid xid8 NOT NULL DEFAULT '0',
+	n bigint NOT NULL DEFAULT 0);
+INSERT INTO d.word_at DEFAULT VALUES;
 
 CREATE TABLE d.decision (
 	message_id uuid NOT NULL,
@@ -602,6 +620,17 @@ CREATE TABLE d.event (
 	who text,
 	state smallint NOT NULL,
 	detail text,
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, n)) PARTITION BY RANGE (message_id);
+
+-- What operators say to each other about a message; agents never see it.
+CREATE TABLE d.comment (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	n int NOT NULL,
+	operator_id bigint NOT NULL,
+	text text NOT NULL CHECK (length(text) BETWEEN 1 AND 2000),
 	at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (message_id, tenant_id, n)) PARTITION BY RANGE (message_id);
 

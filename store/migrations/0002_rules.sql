@@ -508,6 +508,7 @@ BEGIN
 	FOR k IN SELECT * FROM (VALUES
 	    ('message', NULL),
 	    ('body', NULL),
+	    ('word', NULL),
 	    ('state', 'FOREIGN KEY (message_id, tenant_id, version) '
 	        'REFERENCES d.message_@ (message_id, tenant_id, version)'),
 	    ('decision', 'FOREIGN KEY (message_id, tenant_id, version, digest) '
@@ -519,6 +520,8 @@ BEGIN
 	    ('attempt', 'FOREIGN KEY (message_id, tenant_id) '
 	        'REFERENCES d.state_@ (message_id, tenant_id)'),
 	    ('event', 'FOREIGN KEY (message_id, tenant_id) '
+	        'REFERENCES d.state_@ (message_id, tenant_id)'),
+	    ('comment', 'FOREIGN KEY (message_id, tenant_id) '
 	        'REFERENCES d.state_@ (message_id, tenant_id)'))
 	    v(name, fk) LOOP
 		CONTINUE WHEN to_regclass(format('d.%I', k.name || '_' || s))

@@ -110,6 +110,9 @@ SELECT d.let('p_review', x, 'SELECT', 'scope') FROM unnest(ARRAY['message',
 	'send_q', 'quota', 'inbox']) x;
 SELECT d.let('p_review', 'state', 'UPDATE (state, round, detail, risk)',
 	'scope');
+-- Every word names its tenant; what is found is then read under the scope.
+SELECT d.let('p_review', 'word', 'SELECT + INSERT', 'all');
+SELECT d.let('p_review', 'word_at', 'SELECT + UPDATE (gen, xid, n)', 'all');
 SELECT d.let('p_review', 'decision', 'INSERT', 'scope');
 SELECT d.let('p_review', 'release', 'INSERT', 'scope');
 SELECT d.let('p_review', 'delivery', 'UPDATE (status, reply, next_attempt_at)',

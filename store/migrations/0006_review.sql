@@ -357,21 +357,118 @@ BEGIN
 	    AND x.deleted_at IS NULL ORDER BY x.tenant_id, x.address;
 END $$;
 
--- Does a message fit a search? An address or @domain among the recipients, a
--- Message-ID, an id, or words of the subject.
-CREATE FUNCTION d.fits(q text, mid uuid, mail_from text, rcpt text[],
-	rfc text, subject text) RETURNS boolean LANGUAGE sql IMMUTABLE
-	RETURN CASE
-	    WHEN q ~ '^@[^@ ]+$' THEN EXISTS (SELECT 1 FROM unnest(rcpt) y
-	        WHERE '@' || d.domain_of(y) = lower(q))
-	    WHEN q ~ '^<.*>$' THEN rfc IN (q, btrim(q, '<>'))
-	    WHEN q ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN mid::text = q
-	    WHEN q ~ '^[^ ]+@[^ ]+$' THEN mail_from = lower(q)
-	        OR rfc IN (q, '<' || q || '>')
-	        OR EXISTS (SELECT 1 FROM unnest(rcpt) y
-	            WHERE d.canon(y) = d.canon(q))
-	    ELSE (SELECT bool_and(strpos(lower(coalesce(subject, '')), w) > 0)
-	        FROM unnest(string_to_array(lower(q), ' ')) w) END;
+-- The words a message is found by. Each begins with its tenant, so that a
+-- search never meets another's: 7:a:x@y (recipient or sender), 7:d:y (domain
+-- of a recipient), 7:m:... (Message-ID), 7:s:... (word of the subject).
+CREATE FUNCTION d.subject_words(subject text) RETURNS text[]
+	LANGUAGE sql IMMUTABLE
+	RETURN (SELECT coalesce(array_agg(DISTINCT left(w, 100)), '{}')
+	    FROM regexp_split_to_table(lower(subject),
+	    '[\x01-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+') w WHERE w <> '');
+CREATE FUNCTION d.words_of(t bigint, mail_from text, rcpt text[], rfc text,
+	subject text) RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	p text := t::text || ':';
+	all_of text[] := array_append(rcpt, mail_from);
+	words text[];
+BEGIN
+	SELECT array_agg(DISTINCT p || w) INTO words FROM (
+	    SELECT 'a:' || d.canon(y) FROM unnest(all_of) y
+	    UNION ALL SELECT 'd:' || d.domain_of(y) FROM unnest(rcpt) y
+	    UNION ALL SELECT 's:' || y FROM unnest(d.subject_words(subject)) y
+	    UNION ALL SELECT 'm:' || left(btrim(rfc, '<>'), 300)) z (w)
+	    WHERE w IS NOT NULL AND octet_length(w) BETWEEN 3 AND 1500;
+	RETURN array_to_tsvector(words);
+END $$;
+
+-- What is asked for, in the same words; the last one of a subject by how it
+-- begins. NULL: nothing can fit.
+CREATE FUNCTION d.words_want(tenants bigint[], q text) RETURNS tsquery
+	LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	w text[];
+	last text := '';
+	glue text := ' & ';
+BEGIN
+	IF q ~ '^@[^@ ]+$' THEN
+		w := ARRAY['d:' || lower(substr(q, 2))];
+	ELSIF q ~ '^<.*>$' THEN
+		w := ARRAY['m:' || left(btrim(q, '<>'), 300)];
+	ELSIF q ~ '^[^ ]+@[^ ]+$' THEN
+		w := ARRAY['a:' || d.canon(q), 'm:' || left(q, 300)];
+		glue := ' | ';
+	ELSE
+		SELECT array_agg('s:' || y) INTO w FROM unnest(d.subject_words(q)) y;
+		last := 's:' || (d.subject_words(substring(q FROM '[^ ]+ *$')))[1];
+	END IF;
+	RETURN (SELECT string_agg('(' || (SELECT string_agg('''' || replace(
+	    replace(t::text || ':' || y, '\', '\\'), '''', '''''') || ''''
+	    || CASE WHEN y = last THEN ':*' ELSE '' END, glue)
+	    FROM unnest(w) y) || ')', ' | ')::tsquery FROM unnest(tenants) t);
+END $$;
+
+-- Ids that fit, at most `most`, in no order.
+CREATE FUNCTION d.found(tenants bigint[], q text, want tsquery, most int)
+	RETURNS uuid[] LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+	IF q ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+	    THEN
+		RETURN ARRAY[q::uuid];
+	END IF;
+	RETURN (SELECT coalesce(array_agg(z.message_id), '{}') FROM (
+	    SELECT w.message_id FROM d.word w WHERE w.words @@ want
+	    LIMIT most) z);
+END $$;
+
+-- Reads the audit log on from where the words end, at most `most` rows of it,
+-- and stores the words of what was submitted. One at a time; who comes second
+-- does nothing. Rows of transactions still under way wait, as for the seal.
+CREATE FUNCTION d.words_fill(most int) RETURNS int LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.boxes = '' SET postern.tenants = '' AS $$
+DECLARE
+	b record;
+	l record;
+	edge xid8 := pg_snapshot_xmin(pg_current_snapshot());
+BEGIN
+	SELECT w.gen, w.xid, w.n INTO b FROM d.word_at w
+	    FOR NO KEY UPDATE SKIP LOCKED;
+	IF NOT FOUND THEN
+		RETURN 0;
+	END IF;
+	PERFORM set_config('postern.tenants', (SELECT coalesce(array_agg(
+	    t.tenant_id), '{}') || 0::bigint FROM d.tenant t)::text, true);
+	WITH a AS MATERIALIZED (SELECT x.gen, x.xid, x.n, x.event, x.message_id
+	    FROM d.audit x WHERE (x.gen, x.xid, x.n) > (b.gen, b.xid, b.n)
+	    AND x.xid < edge ORDER BY x.gen, x.xid, x.n LIMIT most),
+	put AS (INSERT INTO d.word (message_id, tenant_id, words)
+	    SELECT m.message_id, m.tenant_id, d.words_of(m.tenant_id,
+	        m.mail_from, m.rcpt, m.rfc_message_id, m.subject) FROM a
+	    JOIN d.message m ON m.message_id = a.message_id AND m.version = 1
+	    WHERE a.event = 'message.submitted' ON CONFLICT DO NOTHING)
+	SELECT count(*) AS n, (array_agg(a.gen ORDER BY a.gen DESC, a.xid DESC,
+	    a.n DESC))[1] AS gen, (array_agg(a.xid ORDER BY a.gen DESC,
+	    a.xid DESC, a.n DESC))[1] AS xid, (array_agg(a.n ORDER BY
+	    a.gen DESC, a.xid DESC, a.n DESC))[1] AS last INTO l FROM a;
+	IF l.n > 0 THEN
+		UPDATE d.word_at w SET gen = l.gen, xid = l.xid, n = l.last;
+	END IF;
+	RETURN l.n;
+END $$;
+
+-- Behind the queue, again and again; more: there is more to read.
+CREATE FUNCTION api.search_fill_1(lim int) RETURNS TABLE (status int,
+	code text, n int, more boolean) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	most int := least(greatest(coalesce(lim, 1000), 1), 5000);
+	got int := d.words_fill(most);
+BEGIN
+	RETURN QUERY SELECT 200, NULL::text, got, got = most;
+END $$;
 
 -- The tenants this call may look into, or the one it asks for.
 CREATE FUNCTION d.look_into(tenant bigint) RETURNS bigint[]
@@ -381,77 +478,162 @@ CREATE FUNCTION d.look_into(tenant bigint) RETURNS bigint[]
 	    SELECT split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b) z
 	    WHERE look_into.tenant IS NULL OR x = look_into.tenant);
 
--- Ids of a page of held mail, by risk, then age. Collapsed, an inbox shows its
--- first five: few inboxes are asked one by one, which no flood of one of them
--- slows down; many are read in order, where what one can put in the way is
--- bounded by how much it may have held. Only ordered index scans will do: what
--- the planner knows of an inbox is too little to choose by.
-CREATE FUNCTION d.held_page(tenants bigint[], box bigint, last_risk int,
-	last_id uuid, q text, n int, fold boolean) RETURNS TABLE (k int,
-	message_id uuid, tenant_id bigint) LANGUAGE plpgsql STABLE
+-- Pages of ids. `k` sorts, `nth` is the place within a collapsed inbox, -1 on
+-- a last row that only says how far a search has read.
+--
+-- Held mail in order: the rest of the last risk, then what is lower. Each half
+-- is one ordered index scan a tenant.
+CREATE FUNCTION d.held_walk(tenants bigint[], box bigint, last_risk int,
+	last_id uuid, n int) RETURNS TABLE (k int, message_id uuid,
+	tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
 	SET enable_seqscan = off SET enable_bitmapscan = off
-	SET enable_sort = off AS $$
+	SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
-	IF q <> '' OR box IS NOT NULL OR NOT fold THEN
-		RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (
-		    SELECT 100 - s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.state = 1
-		    AND (box IS NULL OR s.inbox_id = box)
-		    AND (100 - s.risk, s.message_id) > (last_risk, last_id)
-		    AND (coalesce(q, '') = '' OR EXISTS (SELECT 1 FROM d.message m
-		        WHERE m.message_id = s.message_id
-		        AND m.tenant_id = s.tenant_id AND m.version = s.version
-		        AND d.fits(q, m.message_id, m.mail_from, m.rcpt,
-		            m.rfc_message_id, m.subject)))
-		    ORDER BY 100 - s.risk, s.message_id LIMIT n) y
-		    ORDER BY 1, 2 LIMIT n;
-	ELSIF (SELECT count(*) FROM (SELECT 1 FROM d.quota c WHERE c.held > 0
-	    AND c.tenant_id = ANY (tenants) LIMIT 1001) z) <= 1000 THEN
-		RETURN QUERY SELECT y.* FROM d.quota c CROSS JOIN LATERAL (
-		    SELECT 100 - s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = c.tenant_id AND s.inbox_id = c.inbox_id
-		    AND s.state = 1 ORDER BY 100 - s.risk, s.message_id LIMIT 5)
-		    y (k, message_id, tenant_id)
-		    WHERE c.held > 0 AND c.tenant_id = ANY (tenants)
-		    AND (y.k, y.message_id) > (last_risk, last_id)
-		    ORDER BY 1, 2 LIMIT n;
-	ELSE
-		RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (
-		    SELECT 100 - s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.state = 1
-		    AND (100 - s.risk, s.message_id) > (last_risk, last_id)
-		    AND 5 > (SELECT count(*) FROM (SELECT 1 FROM d.state e
-		        WHERE e.tenant_id = s.tenant_id AND e.inbox_id = s.inbox_id
-		        AND e.state = 1 AND (100 - e.risk, e.message_id)
-		        < (100 - s.risk, s.message_id) LIMIT 5) five)
-		    ORDER BY 100 - s.risk, s.message_id LIMIT n) y
-		    ORDER BY 1, 2 LIMIT n;
-	END IF;
+	RETURN QUERY SELECT 100 - y.risk, y.message_id, y.tenant_id, 0
+	    FROM unnest(tenants) t CROSS JOIN LATERAL (
+	    (SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+	    WHERE s.tenant_id = t AND s.state = 1
+	    AND (box IS NULL OR s.inbox_id = box) AND s.risk = last_risk
+	    AND s.message_id > last_id ORDER BY s.message_id LIMIT n)
+	    UNION ALL
+	    (SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+	    WHERE s.tenant_id = t AND s.state = 1
+	    AND (box IS NULL OR s.inbox_id = box) AND s.risk < last_risk
+	    ORDER BY s.risk DESC, s.message_id LIMIT n)) y
+	    ORDER BY y.risk DESC, y.message_id LIMIT n;
 END $$;
 
--- The same of everything else, newest first.
-CREATE FUNCTION d.past_page(tenants bigint[], box bigint, want smallint[],
-	last_id uuid, q text, n int) RETURNS TABLE (k int, message_id uuid,
-	tenant_id bigint) LANGUAGE plpgsql STABLE
-	SET enable_seqscan = off SET enable_bitmapscan = off
-	SET enable_sort = off AS $$
+-- Collapsed, an inbox shows its first five: few inboxes are asked one by one,
+-- which no flood of one of them slows down; many are read in order, where what
+-- one can put in the way is bounded by how much it may have held. Only ordered
+-- index scans will do: what the planner knows of an inbox is too little to
+-- choose by.
+CREATE FUNCTION d.held_fold(tenants bigint[], last_risk int, last_id uuid,
+	n int) RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_bitmapscan = off SET enable_sort = off
+	SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
-	RETURN QUERY SELECT y.* FROM unnest(tenants) t CROSS JOIN LATERAL (
+	IF (SELECT count(*) FROM (SELECT 1 FROM d.quota c WHERE c.held > 0
+	    AND c.tenant_id = ANY (tenants) LIMIT 1001) z) <= 1000 THEN
+		RETURN QUERY SELECT 100 - y.risk, y.message_id, y.tenant_id, y.nth
+		    FROM d.quota c CROSS JOIN LATERAL (SELECT f.*,
+		        (row_number() OVER ())::int AS nth FROM (SELECT s.risk,
+		        s.message_id, s.tenant_id FROM d.state s
+		        WHERE s.tenant_id = c.tenant_id AND s.inbox_id = c.inbox_id
+		        AND s.state = 1 ORDER BY s.risk DESC, s.message_id LIMIT 5)
+		        f) y
+		    WHERE c.held > 0 AND c.tenant_id = ANY (tenants)
+		    AND (y.risk < last_risk OR y.risk = last_risk
+		        AND y.message_id > last_id)
+		    ORDER BY y.risk DESC, y.message_id LIMIT n;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 100 - y.risk, y.message_id, y.tenant_id, y.nth
+	    FROM unnest(tenants) t CROSS JOIN LATERAL (
+	    (SELECT s.risk, s.message_id, s.tenant_id, f.nth FROM d.state s
+	    CROSS JOIN LATERAL d.place_of(t, s.inbox_id, s.message_id) f (nth)
+	    WHERE s.tenant_id = t AND s.state = 1 AND s.risk = last_risk
+	    AND s.message_id > last_id AND f.nth IS NOT NULL
+	    ORDER BY s.message_id LIMIT n)
+	    UNION ALL
+	    (SELECT s.risk, s.message_id, s.tenant_id, f.nth FROM d.state s
+	    CROSS JOIN LATERAL d.place_of(t, s.inbox_id, s.message_id) f (nth)
+	    WHERE s.tenant_id = t AND s.state = 1 AND s.risk < last_risk
+	    AND f.nth IS NOT NULL
+	    ORDER BY s.risk DESC, s.message_id LIMIT n)) y
+	    ORDER BY y.risk DESC, y.message_id LIMIT n;
+END $$;
+-- Its place among the first five of its inbox, or NULL.
+CREATE FUNCTION d.place_of(t bigint, i bigint, mid uuid) RETURNS int
+	LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN (SELECT y.nth::int FROM (SELECT f.message_id, row_number() OVER ()
+	    AS nth FROM (SELECT s.message_id FROM d.state s
+	    WHERE s.tenant_id = t AND s.inbox_id = i AND s.state = 1
+	    ORDER BY s.risk DESC, s.message_id LIMIT 5) f) y
+	    WHERE y.message_id = mid);
+END $$;
+
+-- Everything else, newest first.
+CREATE FUNCTION d.past_walk(tenants bigint[], box bigint, states smallint[],
+	last_id uuid, n int) RETURNS TABLE (k int, message_id uuid,
+	tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT y.*, 0 FROM unnest(tenants) t CROSS JOIN LATERAL (
 	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
-	    WHERE s.tenant_id = t AND s.state <> 1 AND s.state = ANY (want)
+	    WHERE s.tenant_id = t AND s.state <> 1 AND s.state = ANY (states)
 	    AND (box IS NULL OR s.inbox_id = box)
 	    AND s.message_id < last_id
-	    AND (coalesce(q, '') = '' OR EXISTS (SELECT 1 FROM d.message m
-	        WHERE m.message_id = s.message_id AND m.tenant_id = s.tenant_id
-	        AND m.version = s.version AND d.fits(q, m.message_id,
-	            m.mail_from, m.rcpt, m.rfc_message_id, m.subject)))
 	    ORDER BY s.message_id DESC LIMIT n) y ORDER BY 2 DESC LIMIT n;
 END $$;
 
+-- What of the next `most` messages of the list fits a search.
+CREATE FUNCTION d.find_walk(tenants bigint[], box bigint, states smallint[],
+	last_risk int, last_id uuid, want tsquery, n int, most int)
+	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+	LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY WITH walk AS MATERIALIZED (
+	    SELECT h.*, row_number() OVER () AS o FROM d.held_walk(tenants, box,
+	        last_risk, last_id, most) h WHERE states = '{1}'
+	    UNION ALL SELECT h.*, row_number() OVER () FROM d.past_walk(tenants,
+	        box, states, last_id, most) h WHERE states <> '{1}'),
+	hit AS MATERIALIZED (SELECT v.* FROM walk v WHERE (SELECT w.words @@ want
+	    FROM d.word w WHERE w.message_id = v.message_id
+	    AND w.tenant_id = v.tenant_id) LIMIT n)
+	SELECT z.k, z.message_id, z.tenant_id, z.nth FROM (SELECT * FROM hit
+	    UNION ALL SELECT v.k, v.message_id, v.tenant_id, -1, v.o FROM walk v
+	    WHERE v.o = most AND (SELECT count(*) FROM hit) < n) z
+	    ORDER BY z.o, z.nth DESC;
+END $$;
+
+-- A page of what fits a search. A frequent word is soon found in the list
+-- itself; a rare one gives its few ids; of what is neither, the next 5,000
+-- messages of the list are looked at.
+CREATE FUNCTION d.find_page(tenants bigint[], box bigint, states smallint[],
+	last_risk int, last_id uuid, q text, n int) RETURNS TABLE (k int,
+	message_id uuid, tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
+	SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+	x tsquery := d.words_want(tenants, q);
+	ids uuid[];
+	held boolean := states = '{1}';
+BEGIN
+	IF (SELECT count(*) FROM d.find_walk(tenants, box, states, last_risk,
+	    last_id, x, n, 500) h WHERE h.nth >= 0) >= n THEN
+		RETURN QUERY SELECT * FROM d.find_walk(tenants, box, states,
+		    last_risk, last_id, x, n, 500);
+		RETURN;
+	END IF;
+	ids := d.found(tenants, q, x, 2001);
+	IF cardinality(ids) > 2000 THEN
+		RETURN QUERY SELECT * FROM d.find_walk(tenants, box, states,
+		    last_risk, last_id, x, n, 5000);
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT CASE WHEN held THEN 100 - s.risk ELSE 0 END,
+	    s.message_id, s.tenant_id, 0 FROM unnest(ids) y (mid)
+	    JOIN d.state s ON s.message_id = y.mid
+	    WHERE s.tenant_id = ANY (tenants) AND s.state = ANY (states)
+	    AND (box IS NULL OR s.inbox_id = box)
+	    AND CASE WHEN held THEN s.risk < last_risk
+	        OR s.risk = last_risk AND s.message_id > last_id
+	        ELSE s.message_id < last_id END
+	    ORDER BY CASE WHEN held THEN 100 - s.risk ELSE 0 END,
+	    CASE WHEN held THEN s.message_id END, s.message_id DESC LIMIT n;
+END $$;
+
 -- Held mail comes by risk, then age; everything else newest first. One inbox
--- shows at most five rows when collapsed, the last carrying how many more.
+-- shows at most five rows when collapsed, the last carrying how many more. A
+-- last row without a message says where a search has stopped.
 CREATE FUNCTION api.review_list_1(s bytea, tenant bigint, inbox bigint,
 	states text, q text, after_key text, lim int, collapse boolean)
 	RETURNS TABLE (status int, code text, sort_key text, tenant_id bigint, tenant_slug text,
@@ -471,13 +653,12 @@ DECLARE
 	    '{1}');
 	held_only boolean := want = '{1}';
 	fold boolean := coalesce(collapse, false) AND inbox IS NULL
-	    AND coalesce(q, '') = '';
+	    AND coalesce(q, '') = '' AND held_only;
 	n int := least(greatest(coalesce(lim, 50), 1), 201);
-	last_risk int := -1;
+	last_risk int := 101;
 	last_id uuid := '00000000-0000-0000-0000-000000000000';
 	tenants bigint[];
-	ids uuid[];
-	owners bigint[];
+	p record;
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
@@ -486,20 +667,30 @@ BEGIN
 		RETURN;
 	END IF;
 	IF after_key ~ '^[0-9]{1,3}:[0-9a-f-]{36}$' THEN
-		last_risk := split_part(after_key, ':', 1)::int;
+		last_risk := 100 - split_part(after_key, ':', 1)::int;
 		last_id := split_part(after_key, ':', 2)::uuid;
 	ELSIF NOT held_only THEN
 		last_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 	END IF;
 	tenants := d.look_into(review_list_1.tenant);
-	IF held_only THEN
-		SELECT array_agg(h.message_id), array_agg(h.tenant_id)
-		    INTO ids, owners FROM d.held_page(tenants, inbox, last_risk,
-		    last_id, q, n, fold) h;
+	IF coalesce(q, '') <> '' THEN
+		PERFORM d.words_fill(2000);
+		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
+		    FROM d.find_page(tenants, inbox, want, last_risk, last_id, q, n)
+		    h;
+	ELSIF fold THEN
+		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
+		    FROM d.held_fold(tenants, last_risk, last_id, n) h;
+	ELSIF held_only THEN
+		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
+		    FROM d.held_walk(tenants, inbox, last_risk, last_id, n) h;
 	ELSE
-		SELECT array_agg(h.message_id), array_agg(h.tenant_id)
-		    INTO ids, owners FROM d.past_page(tenants, inbox, want, last_id,
-		    q, n) h;
+		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
+		    FROM d.past_walk(tenants, inbox, want, last_id, n) h;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, (100 - h.risk)::text || ':'
 	    || h.message_id::text, h.tenant_id, t.slug, h.inbox_id, x.address,
@@ -512,26 +703,27 @@ BEGIN
 	        AND c.tenant_id = h.tenant_id AND c.version = h.version
 	        AND c.round = h.round AND c.verdict = 'a'),
 	    h.version > 1, h.integrity IS NOT NULL,
-	    CASE WHEN held_only AND fold AND 4 = (SELECT count(*) FROM (
-	        SELECT 1 FROM d.state e WHERE e.tenant_id = h.tenant_id
-	        AND e.state = 1 AND e.inbox_id = h.inbox_id
-	        AND (100 - e.risk, e.message_id) < (100 - h.risk, h.message_id)
-	        LIMIT 5) five)
-	        THEN (SELECT count(*)::int FROM (SELECT 1 FROM d.state e
-	            WHERE e.tenant_id = h.tenant_id AND e.state = 1
-	            AND e.inbox_id = h.inbox_id AND (100 - e.risk, e.message_id)
-	            > (100 - h.risk, h.message_id) LIMIT 1000) z) END,
+	    CASE WHEN w.nth = 5 THEN (SELECT least(greatest(c.held - 5, 0), 1000)
+	        FROM d.quota c WHERE c.tenant_id = h.tenant_id
+	        AND c.inbox_id = h.inbox_id) END,
 	    m.test, m.context
-	    FROM unnest(ids, owners) WITH ORDINALITY w (mid, own, at)
+	    FROM unnest(p.ids, p.own, p.nth) WITH ORDINALITY w (mid, own, nth, at)
 	    JOIN d.state h ON h.message_id = w.mid AND h.tenant_id = w.own
 	    JOIN d.message m ON m.message_id = h.message_id
 	        AND m.tenant_id = h.tenant_id AND m.version = h.version
 	    JOIN d.inbox x ON x.tenant_id = h.tenant_id
 	        AND x.inbox_id = h.inbox_id
 	    JOIN d.tenant t ON t.tenant_id = h.tenant_id
-	    ORDER BY w.at;
+	    WHERE w.nth >= 0 ORDER BY w.at;
+	IF p.nth[cardinality(p.nth)] = -1 THEN
+		SELECT 200, p.ks[cardinality(p.ks)]::text || ':'
+		    || p.ids[cardinality(p.ids)]::text INTO status, sort_key;
+		RETURN NEXT;
+	END IF;
 END $$;
 
+-- Held mail is counted by its inboxes' cells. Nothing else is counted beyond
+-- 1,000, and what is oldest is known only when all of it was counted.
 CREATE FUNCTION api.review_count_1(s bytea, tenant bigint, inbox bigint,
 	states text, q text)
 	RETURNS TABLE (status int, code text, n int, capped boolean, oldest timestamptz)
@@ -543,6 +735,9 @@ DECLARE
 	o record;
 	want smallint[] := coalesce(string_to_array(states, ',')::smallint[],
 	    '{1}');
+	tenants bigint[];
+	ids uuid[];
+	c bigint;
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
@@ -550,20 +745,30 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	-- What is oldest is known only when all of it was counted.
-	RETURN QUERY SELECT 200, NULL::text, least(count(*), 1000)::int,
-	    count(*) > 1000, CASE WHEN count(*) <= 1000 THEN (SELECT m.created_at
-	    FROM d.message m WHERE m.message_id = (array_agg(z.message_id
-	    ORDER BY z.message_id))[1] AND m.version = 1 LIMIT 1) END
-	    FROM (SELECT s.message_id FROM d.state s
-	    WHERE s.tenant_id = ANY (d.look_into(review_count_1.tenant))
-	    AND s.state = ANY (want)
-	    AND (inbox IS NULL OR s.inbox_id = inbox)
-	    AND (coalesce(q, '') = '' OR EXISTS (SELECT 1 FROM d.message m
-	        WHERE m.message_id = s.message_id AND m.tenant_id = s.tenant_id
-	        AND m.version = s.version AND d.fits(q, m.message_id,
-	            m.mail_from, m.rcpt, m.rfc_message_id, m.subject)))
-	    LIMIT 1001) z;
+	tenants := d.look_into(review_count_1.tenant);
+	IF coalesce(q, '') <> '' THEN
+		ids := ARRAY(SELECT h.message_id FROM d.find_page(tenants, inbox,
+		    want, 101, CASE WHEN want = '{1}'
+		    THEN '00000000-0000-0000-0000-000000000000'::uuid
+		    ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid END, q,
+		    1001) h WHERE h.nth >= 0);
+	ELSIF want = '{1}' THEN
+		SELECT coalesce(sum(x.held), 0) INTO c FROM d.quota x
+		    WHERE x.tenant_id = ANY (tenants)
+		    AND (inbox IS NULL OR x.inbox_id = inbox);
+		IF c <= 1000 THEN
+			ids := ARRAY(SELECT h.message_id FROM d.held_walk(tenants,
+			    inbox, 101, '00000000-0000-0000-0000-000000000000',
+			    1001) h);
+		END IF;
+	ELSE
+		ids := ARRAY(SELECT h.message_id FROM d.past_walk(tenants, inbox,
+		    want, 'ffffffff-ffff-ffff-ffff-ffffffffffff', 1001) h);
+	END IF;
+	c := coalesce(cardinality(ids), c);
+	RETURN QUERY SELECT 200, NULL::text, least(c, 1000)::int, c > 1000,
+	    CASE WHEN c <= 1000 THEN (SELECT to_timestamp(d.uuid_ms(y) / 1000.0)
+	        FROM unnest(ids) y ORDER BY y LIMIT 1) END;
 END $$;
 
 -- Why this operator may not give this verdict, or NULL (policy/permission.h).
@@ -1011,7 +1216,8 @@ GRANT EXECUTE ON FUNCTION api.review_tenants_1, api.review_inboxes_1,
 	api.review_list_1, api.review_count_1, api.review_get_1,
 	api.review_keys_1, api.review_body_1, api.review_recipients_1,
 	api.review_events_1, api.review_attempts_1, api.review_decisions_1,
-	api.review_pauses_1, api.review_known_1, api.review_risk_1
+	api.review_pauses_1, api.review_known_1, api.review_risk_1,
+	api.search_fill_1
 	TO l_review;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_review;

@@ -18,8 +18,8 @@ BEGIN
 	    AT TIME ZONE 'UTC')) THEN
 		RETURN 0;
 	END IF;
-	FOREACH k IN ARRAY ARRAY['event', 'attempt', 'delivery', 'release',
-	    'decision', 'body', 'state', 'message'] LOOP
+	FOREACH k IN ARRAY ARRAY['comment', 'event', 'attempt', 'delivery',
+	    'release', 'decision', 'body', 'state', 'word', 'message'] LOOP
 		EXECUTE format('ALTER TABLE d.%I DETACH PARTITION d.%I', k,
 		    k || '_' || s);
 		EXECUTE format('DROP TABLE d.%I', k || '_' || s);
@@ -1105,6 +1105,20 @@ BEGIN
 	    audit_after.xid, audit_after.n) AND (NOT done OR a.xid < edge)
 	    ORDER BY a.gen, a.xid, a.n
 	    LIMIT least(greatest(lim, 1), 10000);
+END $$;
+
+-- The key of the row that lies `lim` rows before a key, whoever's they are;
+-- no row when there are fewer. A number of a row tells nothing of it.
+CREATE FUNCTION d.audit_back(gen int, xid xid8, n bigint, lim int,
+	OUT gen_ int, OUT xid_ xid8, OUT n_ bigint) LANGUAGE plpgsql STABLE
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_sort = off AS $$
+BEGIN
+	SELECT a.gen, a.xid, a.n INTO gen_, xid_, n_ FROM d.audit a
+	    WHERE (a.gen, a.xid, a.n) < (audit_back.gen, audit_back.xid,
+	    audit_back.n) ORDER BY a.gen DESC, a.xid DESC, a.n DESC
+	    OFFSET lim - 1 LIMIT 1;
 END $$;
 
 CREATE FUNCTION api.seal_next_1(lim int) RETURNS TABLE (status int, code text,

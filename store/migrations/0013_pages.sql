@@ -330,7 +330,8 @@ BEGIN
 END $$;
 
 -- The audit log, newest first, in the order of its chain. A search reads at
--- most 20,000 rows; where it stopped is the last row, which has no event.
+-- most 20,000 rows, also those that it must not show; where it stopped is the
+-- last row, which has no event.
 CREATE FUNCTION api.review_audit_1(s bytea, tenant bigint, who text,
 	what text, mid uuid, before text, lim int)
 	RETURNS TABLE (status int, code text, key text, at timestamptz,
@@ -343,9 +344,9 @@ CREATE FUNCTION api.review_audit_1(s bytea, tenant bigint, who text,
 DECLARE
 	o record;
 	b record;
+	f record;
 	r record;
 	n int := 0;
-	seen int := 0;
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
 	by_op text := coalesce((SELECT 'op:' || p.operator_id::text
 	    FROM d.operator p WHERE p.name = lower(who)), '');
@@ -384,9 +385,12 @@ BEGIN
 	END IF;
 	SELECT z.gen, z.xid, z.n INTO b FROM d.audit_seal z
 	    ORDER BY z.block DESC LIMIT 1;
+	SELECT z.gen_, z.xid_, z.n_ INTO f
+	    FROM d.audit_back(g, x, k, 20000) z;
 	FOR r IN SELECT a.* FROM d.audit a WHERE (a.gen, a.xid, a.n) < (g, x, k)
-	    ORDER BY a.gen DESC, a.xid DESC, a.n DESC LIMIT 20000 LOOP
-		seen := seen + 1;
+	    AND (f.gen_ IS NULL OR (a.gen, a.xid, a.n)
+	    >= (f.gen_, f.xid_, f.n_))
+	    ORDER BY a.gen DESC, a.xid DESC, a.n DESC LOOP
 		key := r.gen::text || '.' || r.xid::text || '.' || r.n::text;
 		CONTINUE WHEN tenant IS NOT NULL AND r.tenant_id <> tenant
 		    OR coalesce(who, '') <> '' AND r.actor::text <> who
@@ -406,8 +410,9 @@ BEGIN
 		    coalesce((r.gen, r.xid, r.n) <= (b.gen, b.xid, b.n), false);
 		EXIT WHEN n >= most;
 	END LOOP;
-	IF n < most AND seen >= 20000 THEN
-		RETURN QUERY SELECT 200, NULL::text, key, NULL::timestamptz,
+	IF n < most AND f.gen_ IS NOT NULL THEN
+		RETURN QUERY SELECT 200, NULL::text, f.gen_::text || '.'
+		    || f.xid_::text || '.' || f.n_::text, NULL::timestamptz,
 		    NULL::text, NULL::text, NULL::text, NULL::text, NULL::uuid,
 		    NULL::text, NULL::boolean;
 	END IF;
@@ -426,7 +431,10 @@ CREATE FUNCTION api.review_health_1(s bytea)
 	at timestamptz, n bigint, m bigint, x bigint)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.tenants = '' SET postern.actor = '' AS $$
+	SET postern.tenants = '' SET postern.actor = ''
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_hashjoin = off SET enable_mergejoin = off
+	AS $$
 #variable_conflict use_column
 DECLARE
 	o record;
@@ -442,12 +450,11 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, 'hour'::text, NULL::text,
-	    date_trunc('hour', y.created_at), count(*), count(*) FILTER (
-	    WHERE y.state = 8), NULL::bigint FROM (SELECT z.created_at, e.state
-	    FROM d.message z JOIN d.state e ON e.message_id = z.message_id
-	    AND e.tenant_id = z.tenant_id
-	    WHERE z.message_id >= d.uuid_floor(day_ago) AND z.version = 1
-	    ORDER BY z.message_id DESC LIMIT 20000) y GROUP BY 5;
+	    date_trunc('hour', to_timestamp(d.uuid_ms(y.message_id) / 1000)),
+	    count(*), count(*) FILTER (WHERE y.state = 8), NULL::bigint
+	    FROM (SELECT e.message_id, e.state FROM d.state e
+	    WHERE e.message_id >= d.uuid_floor(day_ago)
+	    ORDER BY e.message_id DESC LIMIT 20000) y GROUP BY 5;
 	RETURN QUERY WITH v AS (SELECT c.at, c.verdict, c.seconds, c.operator_id
 	    FROM d.decision c
 	    WHERE c.message_id >= d.uuid_floor(day_ago - interval '7 days')
@@ -469,10 +476,8 @@ BEGIN
 	    WHERE e.state = 1 AND e.risk BETWEEN b.lo AND b.hi LIMIT 1001) z),
 	    NULL::bigint, NULL::bigint FROM (VALUES ('high', 75, 100),
 	    ('medium', 25, 74), ('low', 0, 24)) b (label, lo, hi);
-	SELECT e.message_id INTO oldest FROM unnest(d.look_into(NULL)) t
-	    CROSS JOIN LATERAL (SELECT y.message_id FROM d.state y
-	        WHERE y.tenant_id = t AND y.state = 1
-	        ORDER BY y.hold_until LIMIT 1) e ORDER BY 1 LIMIT 1;
+	SELECT y.message_id INTO oldest FROM d.state y WHERE y.state = 1
+	    ORDER BY y.hold_until LIMIT 1;
 	RETURN QUERY SELECT 200, NULL::text, 'domain'::text, y.domain,
 	    NULL::timestamptz, count(*), NULL::bigint, NULL::bigint
 	    FROM (SELECT w.domain FROM d.state e JOIN d.delivery w
@@ -622,7 +627,7 @@ GRANT EXECUTE ON FUNCTION api.tenants_1, api.tenant_create_1, api.tenant_set_1,
 GRANT EXECUTE ON FUNCTION api.scopes_1, api.scope_add_1, api.scope_end_1
 	TO l_ctl;
 SET LOCAL ROLE p_seal;
-GRANT EXECUTE ON FUNCTION d.unsealed_seconds() TO p_review;
+GRANT EXECUTE ON FUNCTION d.unsealed_seconds(), d.audit_back TO p_review;
 SET LOCAL ROLE p_owner;
 GRANT EXECUTE ON FUNCTION d.weeks_ahead() TO p_review;
 REVOKE CREATE ON SCHEMA d, api FROM p_review, p_ctl;

@@ -35,7 +35,20 @@ try {
 		'operator_id, reason, uses_left, expires_at) VALUES (' +
 		`${box.t}, ${box.i}, '@partner.example', 1, 'Weekly report', 20, ` +
 		"now() + interval '30 days')");
-	const pages = { queue: '/q', empty: '/q?q=zzz', history: '/history',
+	const maker = await visitor(browser, stack);
+	const desk = await maker.newPage();
+	await signIn(desk, stack);
+	const makeJob = async (value) => {
+		await desk.goto('/q');
+		await desk.click('.all summary');
+		await desk.click(`button[name=all][value=${value}]`);
+		await desk.waitForURL('**/jobs/job_*');
+		return new URL(desk.url()).pathname;
+	};
+	const approveJob = await makeJob('a'), rejectJob = await makeJob('r');
+	await maker.close();
+	const pages = { jobs: '/jobs', 'job-approve': approveJob,
+		'job-reject': rejectJob, queue: '/q', empty: '/q?q=zzz', history: '/history',
 		inboxes: '/inboxes', inbox: `/inbox/${box.t}.${box.i}`,
 		'inbox-new': '/inboxes/new', pause: '/pause', health: '/health',
 		audit: '/audit', tenants: '/tenants', operators: '/operators',

@@ -84,6 +84,15 @@ export function uuid(id) {
 	return n.toString(16).padStart(32, '0');
 }
 
+// The other way: a UUID's id outside.
+export function idOf(prefix, text) {
+	let n = BigInt('0x' + text.replaceAll('-', ''));
+	let id = '';
+	for (let i = 0; i < 26; i++, n >>= 5n)
+		id = ALPHABET[Number(n & 31n)] + id;
+	return prefix + id;
+}
+
 export function mail({ from = 'Helpdesk <helpdesk@agents.example.com>',
 	to = 'jana@example.org', cc = '', subject = 'Hello', more = '',
 	body = 'Hello Jana,\n\nall is well.\n' } = {}) {

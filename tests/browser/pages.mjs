@@ -11,6 +11,7 @@ import frame from './frame.mjs';
 import looks from './looks.mjs';
 import record from './record.mjs';
 import roles from './roles.mjs';
+import together from './together.mjs';
 
 const NASTY = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
 const tests = [];
@@ -513,7 +514,7 @@ const only = process.argv.slice(2);
 let passed = 0, failed = 0;
 stack = await Stack.start({ STACK_UNDO: '30s' });
 browser = await launch();
-for (const more of [roles, looks, attacks, record, findings, frame])
+for (const more of [roles, looks, attacks, record, findings, frame, together])
 	more({ test, using, held, raw, cookieOf, quiet, stack, browser });
 try {
 	for (const [name, fn] of tests) {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { signIn } from './lib.mjs';
+import { idOf, signIn } from './lib.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
 // foreign: senior of another tenant; boxed: senior of another inbox of the
@@ -80,6 +80,17 @@ const WANT = {
 	'GET /pause': [reads],
 	'POST /pause': [[401, 303, 303, 303, 403, 403, 403, 303],
 		(m) => ({ ...m.box, to: 'pause', reason: 'a test' })],
+	'GET /jobs': [[303, 200, 200, 403, 403, 200, 200, 200]],
+	// a foreign message is simply not among the items
+	'POST /jobs': [[401, 303, 303, 403, 403, 303, 303, 303],
+		(m) => ({ verdict: 'r', id: m.id })],
+	// the job is root's own
+	'GET /jobs/{job}': [[303, 404, 404, 403, 403, 404, 404, 200]],
+	'GET /jobs/{job}/progress': [[303, 404, 404, 403, 403, 404, 404, 200]],
+	'POST /jobs/{job}/confirm': [[401, 404, 404, 403, 403, 404, 404, 412],
+		() => ({ items: '0'.repeat(64), category: 'other' })],
+	'POST /jobs/{job}/stop': [[401, 404, 404, 403, 403, 404, 404, 303],
+		() => ({ to: 'cancel' })],
 	'GET /reject-all': [[303, 200, 200, 403, 403, 404, 404, 200]],
 	'POST /reject-all': [[401, 303, 303, 403, 403, 403, 403, 303],
 		(m) => ({ ...m.box, category: 'other' })],
@@ -127,6 +138,10 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				'entry, verdict, reason, created_by) VALUES (' +
 				`${row.tenant}, ${row.inbox}, 'a@block.example', 'b', 'x', ` +
 				"'op:1') RETURNING entry_id"),
+			job: idOf('job_', await one('INSERT INTO d.job (job_id, ' +
+				'operator_id, verdict, about, items, made_at) VALUES (' +
+				"gen_random_uuid(), 1, 'r', 'x', 1, now() - interval '2 hours'" +
+				') RETURNING job_id::text')),
 			key: await one('INSERT INTO d.credential (tenant_id, inbox_id, ' +
 				'kind, scope, auth_sha256, lineage) VALUES (' +
 				`${row.tenant}, ${row.inbox}, 'l', 's', sha256('x'), 0) ` +
@@ -171,11 +186,12 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			const { cookie, csrf } = await door(who);
 			for (const name of Object.keys(WANT)) {
 				const [method, path] = name.split(' ');
-				const m = /id|all|pause|-end/.test(path) ? await message() :
+				const m = /id|all|pause|-end|job/.test(path) ? await message() :
 					any;
 				const box = `${m.box.tenant}.${m.box.inbox}`;
 				const at = path.replace('{id}', m.id).replace('{part}', '0')
 					.replace('{name}', 'nothing').replace('{box}', box)
+					.replace('{job}', m.job)
 					.replace('{tenant}', m.box.tenant) + (name ===
 					'GET /reject-all' ? '?box=' + box : '');
 				const fields = WANT[name][1];
@@ -206,7 +222,8 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 		for (const path of paths) {
 			const at = path.replace('{id}', 'msg_' + '0'.repeat(26))
 				.replace('{part}', '0').replace('{name}', 'nothing')
-				.replace('{box}', '1.1').replace('{tenant}', '1');
+				.replace('{box}', '1.1').replace('{tenant}', '1')
+				.replace('{job}', 'job_' + '0'.repeat(26));
 			for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
 				if (table.some(([m, p]) => m === method && p === path))
 					continue;

@@ -11,7 +11,8 @@ from pgcluster import ROOT
 LOGINS = ["l_gateway", "l_review", "l_worker", "l_ctl", "l_seal"]
 NO_TENANT = {"domain", "address", "edge", "delivery_edge", "mode_rule",
              "global_pause", "deployment", "operator", "operator_scope",
-             "operator_session", "audit", "audit_seal", "schema_migration"}
+             "operator_session", "audit", "audit_seal", "schema_migration",
+             "word_at", "job"}
 
 
 def rows(su, sql, *args):
@@ -95,7 +96,7 @@ def test_primary_keys_contain_the_tenant(w, su):
 def test_content_is_insert_only(w, su):
     """No zone may change or delete what was said, seen or decided."""
     for t in ("message", "body", "decision", "release", "event", "audit",
-              "audit_seal", "tenant_key", "inbox_key"):
+              "audit_seal", "tenant_key", "inbox_key", "comment"):
         assert rows(su, """SELECT r.rolname FROM pg_roles r
             WHERE r.rolname LIKE 'p\\_%%' AND r.rolname <> 'p_owner'
             AND (has_table_privilege(r.oid, 'd.' || %s,
@@ -224,7 +225,8 @@ def test_keys_go_leaf_to_leaf(w, su):
             AND conrelid::regclass::text LIKE 'd.%%' || %s""", week)}
         assert got == {("d.state", "d.message"), ("d.decision", "d.message"),
                        ("d.release", "d.message"), ("d.delivery", "d.state"),
-                       ("d.attempt", "d.state"), ("d.event", "d.state")}
+                       ("d.attempt", "d.state"), ("d.event", "d.state"),
+                       ("d.comment", "d.state")}
 
 
 def test_every_statement_of_the_programs_prepares(db, w):

@@ -1,0 +1,743 @@
+-- SPDX-License-Identifier: ISC
+-- 0015_together.sql - what lets several people work through a long queue:
+-- decisions over many messages, who looks at what, comments, what is new.
+-- Like 0007: each call shows the session's secret, row security bounds it.
+SET LOCAL ROLE p_owner;
+GRANT CREATE ON SCHEMA d, api TO p_review;
+
+-- A decision over many messages. What it is about is frozen in job_item when
+-- it is made; it is confirmed by the hash over all of them, so that the
+-- confirming call names every one, and it moves only while a call shows the
+-- session that confirmed it.
+-- state: 0 made, 1 running, 2 paused, 3 canceled, 4 done.
+CREATE TABLE d.job (
+	job_id uuid PRIMARY KEY,
+	operator_id bigint NOT NULL REFERENCES d.operator,
+	session_sha256 bytea CHECK (octet_length(session_sha256) = 32),
+	verdict "char" NOT NULL CHECK (verdict IN ('a', 'r')),
+	state smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
+	about text NOT NULL CHECK (length(about) <= 400),
+	category text,
+	note text CHECK (length(note) <= 1000),
+	hint text,
+	items int NOT NULL DEFAULT 0,
+	items_sha256 bytea,
+	next_ix int NOT NULL DEFAULT 1,
+	done int NOT NULL DEFAULT 0,
+	failed int NOT NULL DEFAULT 0,
+	refused int NOT NULL DEFAULT 0,
+	more boolean NOT NULL DEFAULT false,
+	made_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	confirmed_at timestamptz,
+	moved_at timestamptz,
+	ended_at timestamptz) WITH (fillfactor = 50);
+CREATE INDEX job_operator ON d.job (operator_id, made_at);
+
+-- ix from 1: to be decided, in this order; below 0: refused when it was made.
+CREATE TABLE d.job_item (
+	job_id uuid NOT NULL REFERENCES d.job,
+	tenant_id bigint NOT NULL,
+	ix int NOT NULL,
+	inbox_id bigint NOT NULL,
+	message_id uuid NOT NULL,
+	version smallint NOT NULL,
+	round smallint NOT NULL,
+	digest bytea NOT NULL,
+	outcome text CHECK (length(outcome) <= 64),
+	PRIMARY KEY (job_id, ix, tenant_id)) WITH (fillfactor = 80);
+
+-- Who has a held message open: shown to the others, decides nothing.
+CREATE TABLE d.look (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	operator_id bigint NOT NULL REFERENCES d.operator,
+	until timestamptz NOT NULL,
+	PRIMARY KEY (message_id, tenant_id)) WITH (fillfactor = 50);
+CREATE INDEX look_until ON d.look (until);
+
+DO $$
+DECLARE
+	t text;
+	scope text := '(tenant_id = ANY ((SELECT d.cur_tenants())::bigint[])
+	    OR (tenant_id::text || ''.'' || inbox_id::text)
+	    = ANY ((SELECT d.cur_boxes())::text[]))';
+BEGIN
+	FOREACH t IN ARRAY ARRAY['job', 'job_item', 'look'] LOOP
+		EXECUTE format('ALTER TABLE d.%I ENABLE ROW LEVEL SECURITY, '
+		    'FORCE ROW LEVEL SECURITY', t);
+	END LOOP;
+	FOREACH t IN ARRAY ARRAY['job_item', 'look', 'comment'] LOOP
+		EXECUTE format('CREATE POLICY p_review_scope ON d.%I TO p_review '
+		    'USING (%s) WITH CHECK (%s)', t, scope, scope);
+	END LOOP;
+END $$;
+-- A job is its maker's alone.
+CREATE POLICY p_review_own ON d.job TO p_review USING
+	('op:' || operator_id::text = (SELECT d.cur_actor())) WITH CHECK
+	('op:' || operator_id::text = (SELECT d.cur_actor()));
+GRANT SELECT, INSERT, UPDATE (session_sha256, state, category, note, hint,
+	items, items_sha256, next_ix, done, failed, refused, more, confirmed_at,
+	moved_at, ended_at) ON d.job TO p_review;
+GRANT SELECT, INSERT, UPDATE (outcome) ON d.job_item TO p_review;
+GRANT SELECT, INSERT, DELETE, UPDATE (operator_id, until) ON d.look
+	TO p_review;
+GRANT SELECT, INSERT ON d.comment TO p_review;
+CREATE TRIGGER frozen BEFORE UPDATE OR DELETE ON d.comment
+	FOR EACH ROW EXECUTE FUNCTION d.no_change();
+CREATE TRIGGER kept BEFORE TRUNCATE ON d.comment
+	EXECUTE FUNCTION d.no_change();
+
+SET LOCAL ROLE p_review;
+
+-- The held messages a job would be about: those named, or all that a page of
+-- the queue could show. At most 50,000.
+CREATE FUNCTION d.job_about(tenants bigint[], box bigint, q text, ids uuid[],
+	most int) RETURNS TABLE (message_id uuid, o bigint) LANGUAGE plpgsql
+	STABLE SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+	x tsquery;
+	hits uuid[];
+	first uuid := '00000000-0000-0000-0000-000000000000';
+BEGIN
+	IF ids IS NOT NULL THEN
+		RETURN QUERY SELECT y.m, y.n FROM unnest(ids) WITH ORDINALITY
+		    y (m, n) LIMIT most;
+	ELSIF coalesce(q, '') = '' THEN
+		RETURN QUERY SELECT h.message_id, row_number() OVER ()
+		    FROM d.held_walk(tenants, box, 101, first, most) h;
+	ELSE
+		x := d.words_want(tenants, q);
+		hits := d.found(tenants, q, x, most + 1);
+		RETURN QUERY SELECT y.m, y.n FROM unnest(hits) WITH ORDINALITY
+		    y (m, n) JOIN d.state s ON s.message_id = y.m
+		    WHERE s.state = 1 AND s.tenant_id = ANY (tenants)
+		    AND (box IS NULL OR s.inbox_id = box);
+	END IF;
+END $$;
+
+-- Freeze what is to be decided. What may not be decided this way is listed
+-- with the reason: risky mail is approved one by one.
+CREATE FUNCTION api.job_make_1(s bytea, job uuid, verdict text, tenant bigint,
+	inbox bigint, q text, ids uuid[], about text)
+	RETURNS TABLE (status int, code text, items int, refused int,
+	more boolean)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	c record;
+	most int := 50000;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND NOT EXISTS (SELECT 1 FROM d.operator_scope z
+	    WHERE z.operator_id = o.operator_id
+	    AND z.role IN ('reviewer', 'senior')) THEN
+		o.status := 403;
+		o.code := 'missing_permission';
+	ELSIF o.status = 200 AND (job IS NULL OR job_make_1.verdict IS NULL
+	    OR job_make_1.verdict NOT IN ('a', 'r') OR length(about) > 400
+	    OR cardinality(ids) > 1000) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	ELSIF o.status = 200 AND (SELECT count(*) FROM d.job j
+	    WHERE j.operator_id = o.operator_id
+	    AND j.made_at > clock_timestamp() - interval '1 hour') >= 60 THEN
+		o.status := 429;
+		o.code := 'rate_limited';
+	END IF;
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	PERFORM d.words_fill(2000);
+	INSERT INTO d.job (job_id, operator_id, verdict, about) VALUES (job,
+	    o.operator_id, job_make_1.verdict::"char", coalesce(job_make_1.about,
+	    ''));
+	INSERT INTO d.job_item (job_id, tenant_id, ix, inbox_id, message_id,
+	    version, round, digest, outcome)
+	    SELECT job, z.tenant_id, CASE WHEN z.why IS NULL THEN 1 ELSE -1 END
+	    * row_number() OVER (PARTITION BY z.why IS NULL ORDER BY z.o),
+	    z.inbox_id, z.message_id, z.version, z.round, z.digest, z.why
+	    FROM (SELECT h.o, y.tenant_id, y.inbox_id, y.message_id, y.version,
+	        y.round, m.digest, CASE
+	        WHEN r.cap IS NULL THEN 'missing_permission'
+	        WHEN job_make_1.verdict = 'r' THEN NULL
+	        WHEN y.integrity IS NOT NULL THEN 'state_conflict'
+	        WHEN y.risk >= 25 OR y.risk > r.cap THEN 'risky'
+	        WHEN m.need_approvals > 1 THEN 'second_approval_needed' END AS why
+	    FROM d.job_about(d.look_into(tenant), inbox, q, ids, most) h
+	    JOIN d.state y ON y.message_id = h.message_id AND y.state = 1
+	    JOIN d.message m ON m.message_id = y.message_id
+	        AND m.tenant_id = y.tenant_id AND m.version = y.version
+	    JOIN (SELECT b.tenant_id, b.inbox_id, max(CASE WHEN e.role = 'senior'
+	        THEN 100 ELSE e.risk_cap END) AS cap FROM d.inbox b
+	        LEFT JOIN d.operator_scope e ON e.operator_id = o.operator_id
+	        AND e.role IN ('reviewer', 'senior') AND (e.tenant_id IS NULL
+	        OR e.tenant_id = b.tenant_id AND (e.inbox_id IS NULL
+	        OR e.inbox_id = b.inbox_id)) GROUP BY 1, 2) r
+	        ON r.tenant_id = y.tenant_id AND r.inbox_id = y.inbox_id) z;
+	SELECT count(*) FILTER (WHERE i.ix > 0) AS items,
+	    count(*) FILTER (WHERE i.ix < 0) AS refused,
+	    sha256(coalesce(string_agg(uuid_send(i.message_id)
+	    || int2send(i.version) || int2send(i.round) || i.digest, ''::bytea
+	    ORDER BY i.ix) FILTER (WHERE i.ix > 0), ''::bytea)) AS hash INTO c
+	    FROM d.job_item i WHERE i.job_id = job;
+	UPDATE d.job j SET items = c.items, refused = c.refused,
+	    items_sha256 = c.hash, more = c.items + c.refused >= most
+	    WHERE j.job_id = job;
+	RETURN QUERY SELECT 200, NULL::text, c.items::int, c.refused::int,
+	    c.items + c.refused >= most;
+END $$;
+
+-- Begin, or go on after a pause: names all items by their hash, and this
+-- session as the one that lets it run.
+CREATE FUNCTION api.job_confirm_1(s bytea, job uuid, items_sha256 bytea,
+	category text, note text, hint text)
+	RETURNS TABLE (status int, code text, verdict text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	j record;
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::text;
+		RETURN;
+	END IF;
+	SELECT z.* INTO j FROM d.job z WHERE z.job_id = job FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT 404, 'not_found', NULL::text;
+		RETURN;
+	END IF;
+	IF j.state > 2 OR j.items = 0
+	    OR j.made_at < clock_timestamp() - interval '24 hours' THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::text;
+		RETURN;
+	END IF;
+	IF j.items_sha256 IS DISTINCT FROM job_confirm_1.items_sha256 THEN
+		RETURN QUERY SELECT 412, 'digest_mismatch', NULL::text;
+		RETURN;
+	END IF;
+	IF j.state = 0 AND (length(note) > 1000 OR j.verdict = 'r'
+	    AND (category IS NULL OR category NOT IN ('wrong_recipient',
+	    'wrong_content', 'policy', 'sensitive_data', 'suspicious',
+	    'duplicate', 'other')) OR hint NOT IN ('do_not_retry',
+	    'revise_and_resubmit', 'ask_human')) THEN
+		RETURN QUERY SELECT 422, 'validation_error', NULL::text;
+		RETURN;
+	END IF;
+	UPDATE d.job z SET state = 1, session_sha256 = sha256(s),
+	    confirmed_at = coalesce(j.confirmed_at, clock_timestamp()),
+	    moved_at = clock_timestamp(),
+	    category = CASE WHEN j.state = 0 THEN job_confirm_1.category
+	        ELSE j.category END,
+	    note = CASE WHEN j.state = 0 THEN job_confirm_1.note ELSE j.note END,
+	    hint = CASE WHEN j.state = 0 THEN job_confirm_1.hint ELSE j.hint END
+	    WHERE z.job_id = job;
+	PERFORM d.note(0, 'op:' || o.operator_id::text, 'job.confirm', NULL,
+	    json_build_object('job', job, 'verdict', j.verdict, 'items', j.items,
+	    'items_sha256', encode(j.items_sha256, 'hex'), 'from',
+	    j.next_ix)::text);
+	RETURN QUERY SELECT 200, NULL::text, j.verdict::text;
+END $$;
+
+-- 2 pause, 3 cancel. What is decided stays decided.
+CREATE FUNCTION api.job_stop_1(s bytea, job uuid, to_state smallint)
+	RETURNS TABLE (status int, code text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND (to_state IS NULL OR to_state NOT IN (2, 3)) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code;
+		RETURN;
+	END IF;
+	UPDATE d.job z SET state = to_state, session_sha256 = NULL,
+	    ended_at = CASE WHEN to_state = 3 THEN clock_timestamp() END
+	    WHERE z.job_id = job AND (z.state = 1 OR to_state = 3
+	    AND z.state IN (0, 2));
+	IF NOT FOUND THEN
+		RETURN QUERY SELECT CASE WHEN EXISTS (SELECT 1 FROM d.job z
+		    WHERE z.job_id = job) THEN 409 ELSE 404 END,
+		    CASE WHEN EXISTS (SELECT 1 FROM d.job z WHERE z.job_id = job)
+		    THEN 'state_conflict' ELSE 'not_found' END;
+		RETURN;
+	END IF;
+	PERFORM d.note(0, 'op:' || o.operator_id::text, CASE to_state
+	    WHEN 2 THEN 'job.pause' ELSE 'job.cancel' END, NULL,
+	    json_build_object('job', job)::text);
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
+-- One item of a confirmed job: as decide_1 would, but it may have changed.
+CREATE FUNCTION d.job_reject(op bigint, j d.job, i d.job_item) RETURNS text
+	LANGUAGE plpgsql AS $$
+DECLARE
+	g record;
+BEGIN
+	SELECT y.state, y.version, y.round, x.digest INTO g FROM d.state y
+	    JOIN d.message x ON x.message_id = y.message_id
+	        AND x.tenant_id = y.tenant_id AND x.version = y.version
+	    WHERE y.message_id = i.message_id AND y.tenant_id = i.tenant_id
+	    FOR UPDATE OF y;
+	IF NOT FOUND THEN
+		RETURN 'not_found';
+	END IF;
+	IF NOT d.op_may(op, ARRAY['reviewer', 'senior'], i.tenant_id, i.inbox_id)
+	    THEN
+		RETURN 'missing_permission';
+	END IF;
+	IF g.state <> 1 OR g.version <> i.version OR g.round <> i.round THEN
+		RETURN 'state_conflict';
+	END IF;
+	IF g.digest <> i.digest THEN
+		RETURN 'digest_mismatch';
+	END IF;
+	INSERT INTO d.decision (message_id, tenant_id, inbox_id, version, round,
+	    operator_id, verdict, digest, category, note, hint, via)
+	    VALUES (i.message_id, i.tenant_id, i.inbox_id, i.version, i.round, op,
+	    'r', i.digest, j.category, j.note, j.hint, 'job')
+	    ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RETURN 'second_approval_needed';
+	END IF;
+	UPDATE d.state y SET state = 3, detail = j.category
+	    WHERE y.message_id = i.message_id AND y.tenant_id = i.tenant_id;
+	PERFORM d.note(i.tenant_id, 'op:' || op::text, 'message.reject',
+	    i.message_id, json_build_object('digest', encode(i.digest, 'hex'),
+	    'version', i.version, 'round', i.round, 'via', 'job', 'job',
+	    i.job_id, 'category', j.category)::text);
+	RETURN 'rejected';
+END $$;
+
+-- The job this session may move on; NULL when it may not.
+CREATE FUNCTION d.job_mine(s bytea, job uuid, verdict text) RETURNS d.job
+	LANGUAGE plpgsql AS $$
+DECLARE
+	j d.job;
+BEGIN
+	SELECT z.* INTO j FROM d.job z WHERE z.job_id = job AND z.state = 1
+	    AND z.session_sha256 = sha256(s)
+	    AND z.verdict::text = job_mine.verdict FOR NO KEY UPDATE;
+	RETURN j;
+END $$;
+
+-- Count what a step did, and end the job after its last item.
+CREATE FUNCTION d.job_moved(job uuid, to_ix int, good int, bad int)
+	RETURNS TABLE (state smallint, remaining int) LANGUAGE sql AS $$
+	UPDATE d.job z SET next_ix = to_ix, done = z.done + good,
+	    failed = z.failed + bad, moved_at = clock_timestamp(),
+	    state = CASE WHEN to_ix > z.items THEN 4 ELSE z.state END,
+	    session_sha256 = CASE WHEN to_ix <= z.items THEN z.session_sha256
+	        END,
+	    ended_at = CASE WHEN to_ix > z.items THEN clock_timestamp() END
+	    WHERE z.job_id = job
+	    RETURNING z.state, greatest(z.items - to_ix + 1, 0) $$;
+
+-- The next rejections. 409 when the job does not run by this session.
+CREATE FUNCTION api.job_reject_1(s bytea, job uuid, lim int)
+	RETURNS TABLE (status int, code text, state smallint, remaining int)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	j d.job;
+	i d.job_item;
+	what text;
+	good int := 0;
+	at int;
+	most int := least(greatest(coalesce(lim, 100), 1), 500);
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::int;
+		RETURN;
+	END IF;
+	j := d.job_mine(s, job, 'r');
+	IF j.job_id IS NULL THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::smallint,
+		    NULL::int;
+		RETURN;
+	END IF;
+	at := j.next_ix;
+	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
+	    AND z.ix >= j.next_ix AND z.ix < j.next_ix + most ORDER BY z.ix LOOP
+		what := d.job_reject(o.operator_id, j, i);
+		UPDATE d.job_item z SET outcome = what WHERE z.job_id = job
+		    AND z.ix = i.ix AND z.tenant_id = i.tenant_id;
+		good := good + (what = 'rejected')::int;
+		at := i.ix + 1;
+	END LOOP;
+	-- Nothing seen where something should be: it is in no scope any more.
+	IF at = j.next_ix THEN
+		at := least(j.next_ix + most, j.items + 1);
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, m.* FROM d.job_moved(job, at, good,
+	    at - j.next_ix - good) m;
+END $$;
+
+-- What approving the next items needs: their keys, for the relay's box.
+CREATE FUNCTION api.job_next_1(s bytea, job uuid, lim int)
+	RETURNS TABLE (status int, code text, ix int, message_id uuid,
+	tenant_id bigint, inbox_id bigint, version smallint, round smallint,
+	digest bytea, deployment bytea, epoch int, tenant_epoch int,
+	tenant_box bytea, tenant_priv bytea, tenant_pub bytea, not_after bigint,
+	now timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	j d.job;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 THEN
+		j := d.job_mine(s, job, 'a');
+		IF j.job_id IS NULL THEN
+			o.status := 409;
+			o.code := 'state_conflict';
+		END IF;
+	END IF;
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, i.ix, i.message_id, i.tenant_id,
+	    i.inbox_id, i.version, i.round, i.digest, y.deployment, y.epoch,
+	    m.tenant_epoch, m.tenant_box, k.priv_box, k.pub, m.not_after,
+	    clock_timestamp() FROM d.job_item i
+	    JOIN d.message m ON m.message_id = i.message_id
+	        AND m.tenant_id = i.tenant_id AND m.version = i.version
+	    JOIN d.tenant_key k ON k.tenant_id = m.tenant_id
+	        AND k.epoch = m.tenant_epoch
+	    JOIN d.deployment y ON y.one
+	    WHERE i.job_id = job AND i.ix >= j.next_ix
+	    ORDER BY i.ix LIMIT least(greatest(coalesce(lim, 20), 1), 100);
+END $$;
+
+-- One approval of a job; risk is asked again, for it may have risen. `failed`
+-- names why the caller could not seal it: then it is only counted.
+CREATE FUNCTION api.job_approve_1(s bytea, job uuid, item int, relay_box bytea,
+	tag bytea, expiry bigint, undo_seconds int, failed text)
+	RETURNS TABLE (status int, code text, state smallint, remaining int)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	j d.job;
+	i d.job_item;
+	r record;
+	what text := left(failed, 64);
+BEGIN
+	o := d.op(s);
+	PERFORM set_config('synchronous_commit', 'on', true);
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::int;
+		RETURN;
+	END IF;
+	j := d.job_mine(s, job, 'a');
+	IF j.job_id IS NULL OR j.next_ix <> job_approve_1.item THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::smallint,
+		    NULL::int;
+		RETURN;
+	END IF;
+	SELECT z.* INTO i FROM d.job_item z WHERE z.job_id = job
+	    AND z.ix = job_approve_1.item;
+	what := coalesce(what, CASE WHEN NOT FOUND THEN 'not_found'
+	    WHEN EXISTS (SELECT 1 FROM d.state y
+	    WHERE y.message_id = i.message_id AND y.state = 1 AND y.risk >= 25)
+	    THEN 'risky' END);
+	IF what IS NULL THEN
+		SELECT z.* INTO r FROM api.decide_1(s, i.message_id, i.version,
+		    i.round, i.digest, 'a', uuid_send(job) || int4send(item), NULL,
+		    NULL, NULL, NULL, 'job', job_approve_1.relay_box,
+		    job_approve_1.tag, job_approve_1.expiry, undo_seconds, NULL) z;
+		what := coalesce(r.code, 'approved');
+	END IF;
+	UPDATE d.job_item z SET outcome = what WHERE z.job_id = job
+	    AND z.ix = job_approve_1.item;
+	RETURN QUERY SELECT 200, NULL::text, m.* FROM d.job_moved(job,
+	    item + 1, (what = 'approved')::int, (what <> 'approved')::int) m;
+END $$;
+
+-- One's own jobs, newest first; or the one that is asked for.
+CREATE FUNCTION api.jobs_1(s bytea, job uuid)
+	RETURNS TABLE (status int, code text, job_id uuid, verdict text,
+	state smallint, about text, category text, note text, hint text,
+	items int, items_sha256 bytea, done int, failed int, refused int,
+	more boolean, made_at timestamptz, confirmed_at timestamptz,
+	moved_at timestamptz, ended_at timestamptz, mine boolean,
+	now timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 THEN
+		RETURN QUERY SELECT 200, NULL::text, j.job_id, j.verdict::text,
+		    j.state, j.about, j.category, j.note, j.hint, j.items,
+		    j.items_sha256, j.done, j.failed, j.refused, j.more, j.made_at,
+		    j.confirmed_at, j.moved_at, j.ended_at,
+		    coalesce(j.session_sha256 = sha256(s), false),
+		    clock_timestamp() FROM d.job j
+		    WHERE j.operator_id = o.operator_id
+		    AND (job IS NULL OR j.job_id = job)
+		    ORDER BY j.made_at DESC LIMIT 50;
+		IF FOUND OR job IS NULL THEN
+			RETURN;
+		END IF;
+		o.status := 404;
+		o.code := 'not_found';
+	END IF;
+	SELECT o.status, o.code INTO status, code;
+	RETURN NEXT;
+END $$;
+
+-- Items of it, 200 a page: all, or what was not done with its reason.
+CREATE FUNCTION api.job_items_1(s bytea, job uuid, problems boolean,
+	after_ix int)
+	RETURNS TABLE (status int, code text, ix int, message_id uuid,
+	address text, rcpts text, subject text, risk smallint, outcome text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = ''
+	SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND NOT EXISTS (SELECT 1 FROM d.job j
+	    WHERE j.job_id = job) THEN
+		o.status := 404;
+		o.code := 'not_found';
+	END IF;
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, i.ix, i.message_id, x.address,
+	    array_to_string(m.rcpt, E'\n'), m.subject, y.risk, i.outcome
+	    FROM (SELECT z.* FROM d.job_item z WHERE z.job_id = job
+	        AND (after_ix IS NULL OR z.ix > after_ix)
+	        AND (NOT coalesce(problems, false) OR z.outcome
+	        NOT IN ('approved', 'rejected')) ORDER BY z.ix LIMIT 200) i
+	    JOIN d.state y ON y.message_id = i.message_id
+	        AND y.tenant_id = i.tenant_id
+	    JOIN d.message m ON m.message_id = i.message_id
+	        AND m.tenant_id = i.tenant_id AND m.version = i.version
+	    JOIN d.inbox x ON x.tenant_id = i.tenant_id
+	        AND x.inbox_id = i.inbox_id ORDER BY i.ix;
+END $$;
+
+-- Say that one looks at a held message: for five minutes, unless somebody
+-- else does. `take`: instead of them, and that is written down.
+CREATE FUNCTION api.look_1(s bytea, mid uuid, take boolean)
+	RETURNS TABLE (status int, code text, who text, mine boolean,
+	until timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	g record;
+	l record;
+	now_at timestamptz := clock_timestamp();
+BEGIN
+	o := d.op_of(s, mid);
+	IF o.status = 200 THEN
+		SELECT y.tenant_id, y.inbox_id, y.state INTO g FROM d.state y
+		    WHERE y.message_id = mid;
+		IF NOT d.op_may(o.operator_id, ARRAY['reviewer', 'senior'],
+		    g.tenant_id, g.inbox_id) THEN
+			o.status := 403;
+			o.code := 'missing_permission';
+		ELSIF g.state <> 1 THEN
+			o.status := 409;
+			o.code := 'state_conflict';
+		END IF;
+	END IF;
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	DELETE FROM d.look z WHERE z.until < now_at - interval '1 hour';
+	SELECT z.operator_id, z.until INTO l FROM d.look z
+	    WHERE z.message_id = mid AND z.tenant_id = g.tenant_id
+	    AND z.until > now_at;
+	INSERT INTO d.look AS z (message_id, tenant_id, inbox_id, operator_id,
+	    until) VALUES (mid, g.tenant_id, g.inbox_id, o.operator_id,
+	    now_at + interval '5 minutes')
+	    ON CONFLICT (message_id, tenant_id) DO UPDATE
+	    SET operator_id = EXCLUDED.operator_id, until = EXCLUDED.until
+	    WHERE coalesce(take, false) OR z.until <= now_at
+	    OR z.operator_id = EXCLUDED.operator_id;
+	IF take AND l.operator_id <> o.operator_id THEN
+		PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
+		    'message.take_over', mid, json_build_object('from',
+		    l.operator_id)::text);
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, p.name,
+	    z.operator_id = o.operator_id, z.until FROM d.look z
+	    JOIN d.operator p ON p.operator_id = z.operator_id
+	    WHERE z.message_id = mid AND z.tenant_id = g.tenant_id;
+END $$;
+
+-- Done looking.
+CREATE FUNCTION api.look_end_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op_of(s, mid);
+	IF o.status = 200 THEN
+		DELETE FROM d.look z WHERE z.message_id = mid
+		    AND z.operator_id = o.operator_id;
+	END IF;
+	RETURN QUERY SELECT o.status, o.code;
+END $$;
+
+-- A comment for the other operators. Stays, as everything that was said.
+CREATE FUNCTION api.comment_1(s bytea, mid uuid, text text)
+	RETURNS TABLE (status int, code text, n int)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	g record;
+	c int;
+BEGIN
+	o := d.op_of(s, mid);
+	IF o.status = 200 THEN
+		-- The row lock makes the numbers follow each other.
+		SELECT y.tenant_id, y.inbox_id INTO g FROM d.state y
+		    WHERE y.message_id = mid FOR NO KEY UPDATE;
+		SELECT count(*) INTO c FROM d.comment z WHERE z.message_id = mid
+		    AND z.tenant_id = g.tenant_id;
+		IF NOT d.op_may(o.operator_id, ARRAY['reviewer', 'senior', 'admin'],
+		    g.tenant_id, g.inbox_id) THEN
+			o.status := 403;
+			o.code := 'missing_permission';
+		ELSIF coalesce(length(btrim(comment_1.text, E' \t\r\n')), 0)
+		    NOT BETWEEN 1 AND 2000 OR length(comment_1.text) > 2000 THEN
+			o.status := 422;
+			o.code := 'validation_error';
+		ELSIF c >= 200 THEN
+			o.status := 409;
+			o.code := 'state_conflict';
+		END IF;
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int;
+		RETURN;
+	END IF;
+	INSERT INTO d.comment (message_id, tenant_id, inbox_id, n, operator_id,
+	    text) VALUES (mid, g.tenant_id, g.inbox_id, c + 1, o.operator_id,
+	    comment_1.text);
+	PERFORM d.note(g.tenant_id, 'op:' || o.operator_id::text,
+	    'message.comment', mid, json_build_object('n', c + 1)::text);
+	RETURN QUERY SELECT 200, NULL::text, c + 1;
+END $$;
+
+CREATE FUNCTION api.comments_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, n int, who text, text text,
+	at timestamptz)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+BEGIN
+	o := d.op_of(s, mid);
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, c.n, p.name, c.text, c.at
+	    FROM d.comment c JOIN d.operator p ON p.operator_id = c.operator_id
+	    WHERE c.message_id = mid ORDER BY c.n;
+END $$;
+
+-- What an open page wants to know each second: how much waits, which held
+-- mail is newer than `after`, and who looks at what. Rows by `what`:
+--   held  n      waiting, 1,001 at most
+--   new   id     held and newer than after, 100 at most, oldest first
+--   look  id who somebody looks at it
+-- Mail is looked for among the newest 5,000 only.
+CREATE FUNCTION api.live_1(s bytea, after uuid)
+	RETURNS TABLE (status int, code text, what text, n int, id uuid, who text)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = ''
+	SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	tenants bigint[];
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	tenants := d.look_into(NULL);
+	RETURN QUERY SELECT 200, NULL::text, 'held'::text,
+	    least((SELECT coalesce(sum(x.held), 0) FROM d.quota x
+	    WHERE x.tenant_id = ANY (tenants)), 1001)::int, NULL::uuid,
+	    NULL::text;
+	IF after IS NOT NULL THEN
+		RETURN QUERY SELECT 200, NULL::text, 'new'::text, 0, z.message_id,
+		    NULL::text FROM (SELECT y.message_id, y.state FROM d.state y
+		    WHERE y.message_id > after ORDER BY y.message_id LIMIT 5000) z
+		    WHERE z.state = 1 ORDER BY z.message_id LIMIT 100;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, 'look'::text, 0, z.message_id, p.name
+	    FROM d.look z JOIN d.operator p ON p.operator_id = z.operator_id
+	    WHERE z.until > clock_timestamp() ORDER BY z.message_id LIMIT 200;
+END $$;
+
+RESET ROLE;
+SET LOCAL ROLE p_review;
+GRANT EXECUTE ON FUNCTION api.job_make_1, api.job_confirm_1, api.job_stop_1,
+	api.job_reject_1, api.job_next_1, api.job_approve_1, api.jobs_1,
+	api.job_items_1, api.look_1, api.look_end_1, api.comment_1,
+	api.comments_1, api.live_1 TO l_review;
+SET LOCAL ROLE p_owner;
+REVOKE CREATE ON SCHEMA d, api FROM p_review;

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: ISC
+"""Many people, long queues: search, jobs, soft claims, comments, what is new."""
+import hashlib
+import os
+import struct
+
+import pytest
+
+from pgcluster import call, call1, submit, submit_batch, uuid7
+
+
+def one(su, sql, *args):
+    cur = su.cursor()
+    cur.execute(sql, args or None)
+    return cur.fetchone()[0]
+
+
+def find(w, s, q, states=None, box=None, after=None, lim=50):
+    return call(w.rv, "review_list_1", s=s, tenant=None, inbox=box,
+                states=states, q=q, after_key=after, lim=lim, collapse=True)
+
+
+def held(w, x, n, **more):
+    ms = [x.message(**more) for _ in range(n)]
+    assert all(r["status"] == 202 for r in submit_batch(w.gw, ms))
+    return [m["mid"] for m in ms]
+
+
+@pytest.fixture(scope="module")
+def people(w):
+    t = w.tenants[0]
+    return {"one": w.operator("pia", "reviewer", t),
+            "two": w.operator("tom", "reviewer", t),
+            "far": w.operator("finn", "senior", w.tenants[1]),
+            "eye": w.operator("eve", "auditor", t)}
+
+
+@pytest.fixture(autouse=True)
+def words_are_read(w):
+    """What the tests before this one logged: a search reads 2,000 rows."""
+    while call1(w.rv, "search_fill_1", lim=5000)["more"]:
+        pass
+
+
+# Search --------------------------------------------------------------------
+
+def test_words_are_found_in_every_spelling(w, x):
+    submit(w.gw, x.message(["o'neil@quote.example"],
+                           subject="Re: It's \\ the (Äpfel), NOW! a&b|c:*",
+                           rfc_id="<odd'id\\x@z>"))
+    for q in ("it s", "äpfel", "now", "NO", "a b c", "'", "quote' | 'x",
+              "o'neil@quote.example", "O'NEIL@QUOTE.EXAMPLE",
+              "@quote.example", "<odd'id\\x@z>"):
+        got = find(w, w.root, q, box=x.inbox)
+        assert [r["status"] for r in got] == (
+            [] if q in ("'", "quote' | 'x") else [200]), q
+    # Only the last word may be a beginning.
+    assert find(w, w.root, "äpf", box=x.inbox)
+    assert not find(w, w.root, "äpf now", box=x.inbox)
+
+
+def test_a_search_stays_within_the_tenant(w, x, people):
+    submit(w.gw, x.message(["who@secret.example"], subject="zanzibar"))
+    assert len(find(w, people["one"], "zanzibar")) == 1
+    assert find(w, people["far"], "zanzibar") == []
+    assert find(w, people["far"], "@secret.example") == []
+
+
+def test_a_frequent_word_pages_to_the_end(w, x, su):
+    """Beyond 2,000 hits the list is walked; no page is lost or told twice."""
+    n = 2300
+    cur = su.cursor()
+    cur.execute("SET session_replication_role = replica")
+    submit(w.gw, x.message(subject="seed", risk=70))
+    cur.execute("""INSERT INTO d.message SELECT (m).* FROM (
+        SELECT jsonb_populate_record(m, jsonb_build_object('message_id',
+        overlay(m.message_id::text placing lpad(to_hex(g), 12, '0') from 25),
+        'subject', 'common word ' || g, 'risk', 1 + g %% 60, 'digest',
+        d.digest_1(m.tenant_id, m.inbox_id, overlay(m.message_id::text placing
+        lpad(to_hex(g), 12, '0') from 25)::uuid, 1::smallint, m.test,
+        m.mail_from, m.rcpt, m.params, m.size, m.body_tag, 0, 0))) AS m
+        FROM d.message m, generate_series(1, %s) g
+        WHERE m.inbox_id = %s AND m.subject = 'seed') z""", (n, x.inbox))
+    cur.execute("""INSERT INTO d.state (message_id, tenant_id, inbox_id,
+        version, state, risk, hold_until) SELECT message_id, tenant_id,
+        inbox_id, 1, 1, risk, now() + '1 day' FROM d.message
+        WHERE inbox_id = %s AND subject LIKE 'common%%'""", (x.inbox,))
+    cur.execute("""INSERT INTO d.word SELECT message_id, tenant_id,
+        d.words_of(tenant_id, mail_from, rcpt, rfc_message_id, subject)
+        FROM d.message WHERE inbox_id = %s AND subject LIKE 'common%%'""",
+                (x.inbox,))
+    cur.execute("UPDATE d.quota SET held = held + %s WHERE inbox_id = %s",
+                (n, x.inbox))
+    cur.execute("RESET session_replication_role")
+    got, after, risk = [], None, 101
+    while True:
+        page = find(w, w.root, "common word", box=x.inbox, after=after,
+                    lim=200)
+        rows = [r for r in page if r["message_id"]]
+        assert all(a["risk"] >= b["risk"] for a, b in zip(rows, rows[1:]))
+        assert not rows or rows[0]["risk"] <= risk
+        got += [r["message_id"] for r in rows]
+        if not page or len(rows) < 200 and page[-1]["message_id"]:
+            break
+        after, risk = page[-1]["sort_key"], rows[-1]["risk"]
+    assert len(got) == len(set(got)) == n
+    # rare within the frequent
+    assert len(find(w, w.root, "common word 77", box=x.inbox)) == 11
+
+
+# The audit log --------------------------------------------------------------
+
+def test_the_audit_page_counts_rows_of_others_too(w, x, su, people):
+    """A search reads 20,000 rows whoever's they are, and says where it is."""
+    mine = w.operator("owen", "auditor", w.tenants[1])
+    cur = su.cursor()
+    cur.execute("""INSERT INTO d.audit (tenant_id, actor, event, detail)
+        VALUES (%s, 'policy', 'test.mine', '{}')""", (w.tenants[1],))
+    cur.execute("""INSERT INTO d.audit (tenant_id, actor, event, detail)
+        SELECT %s, 'policy', 'test.other', '{}'
+        FROM generate_series(1, 45000)""", (w.tenants[0],))
+
+    def page(before):
+        return call(w.rv, "review_audit_1", s=mine, tenant=None, who=None,
+                    what="test", mid=None, before=before, lim=10)
+    got, before, turns = [], None, 0
+    while True:
+        rows = page(before)
+        got += [r["event"] for r in rows if r["event"]]
+        turns += 1
+        if not rows or rows[-1]["event"] is not None:
+            break
+        before = rows[-1]["key"]
+    assert got == ["test.mine"]
+    assert 3 <= turns <= 4
+
+
+# Jobs -----------------------------------------------------------------------
+
+def make(w, s, verdict="r", **more):
+    job = uuid7()
+    a = dict(tenant=None, inbox=None, q=None, ids=None, about="a test")
+    a.update(more)
+    return job, call1(w.rv, "job_make_1", s=s, job=job, verdict=verdict, **a)
+
+
+def job_of(w, s, job):
+    return call1(w.rv, "jobs_1", s=s, job=job)
+
+
+def confirm(w, s, job, **more):
+    a = dict(items_sha256=bytes(job_of(w, s, job)["items_sha256"]),
+             category="duplicate", note="as one", hint="do_not_retry")
+    a.update(more)
+    return call1(w.rv, "job_confirm_1", s=s, job=job, **a)
+
+
+def test_a_job_names_every_item_and_rejects_it(w, x, su, people):
+    s = people["one"]
+    mids = held(w, x, 7)
+    job, r = make(w, s, inbox=x.inbox)
+    assert (r["status"], r["items"], r["refused"]) == (200, 7, 0)
+    late = held(w, x, 1)[0]
+    j = job_of(w, s, job)
+    cur = su.cursor()
+    cur.execute("SELECT message_id, version, round, digest FROM d.job_item "
+                "WHERE job_id = %s ORDER BY ix", (job,))
+    rows = cur.fetchall()
+    assert hashlib.sha256(b"".join(
+        m.bytes + struct.pack(">HH", v, r) + bytes(d)
+        for m, v, r, d in rows)).digest() == bytes(j["items_sha256"])
+    step = dict(s=s, job=job, lim=3)
+    # not before it is confirmed, and only by naming just these items
+    assert call1(w.rv, "job_reject_1", **step)["status"] == 409
+    assert confirm(w, s, job, items_sha256=os.urandom(32))["status"] == 412
+    assert confirm(w, s, job, category=None)["status"] == 422
+    assert confirm(w, s, job)["status"] == 200
+    r = call1(w.rv, "job_reject_1", **step)
+    assert (r["state"], r["remaining"]) == (1, 4)
+    # one changed meanwhile: counted as not done, with its reason
+    gone = [m for m, *_ in rows][4]
+    assert call1(w.rv, "review_cancel_1", s=w.root, mid=gone,
+                 note=None)["status"] == 200
+    while r["state"] == 1:
+        r = call1(w.rv, "job_reject_1", **step)
+        assert r["status"] == 200, r
+    j = job_of(w, s, job)
+    assert (j["state"], j["done"], j["failed"]) == (4, 6, 1)
+    bad = call(w.rv, "job_items_1", s=s, job=job, problems=True,
+               after_ix=None)
+    assert [(b["message_id"], b["outcome"]) for b in bad] == [
+        (gone, "state_conflict")]
+    states = {m: one(su, "SELECT state FROM d.state WHERE message_id = %s",
+                     m) for m in mids + [late]}
+    assert states == {**{m: 3 for m in mids}, gone: 5, late: 1}
+    cur.execute("SELECT DISTINCT category, note, hint, via FROM d.decision "
+                "WHERE message_id = ANY (%s)", (mids,))
+    assert cur.fetchall() == [("duplicate", "as one", "do_not_retry", "job")]
+    assert one(su, "SELECT count(*) FROM d.audit WHERE event = "
+               "'message.reject' AND message_id = ANY (%s)", mids) == 6
+    assert one(su, "SELECT count(*) FROM d.audit WHERE event = "
+               "'job.confirm' AND detail LIKE '%%' || %s || '%%'",
+               bytes(j["items_sha256"]).hex()) == 1
+    assert call1(w.rv, "job_reject_1", **step)["status"] == 409
+    assert call1(w.rv, "job_stop_1", s=s, job=job, to_state=3)[
+        "status"] == 409
+
+
+def test_a_job_moves_only_by_the_session_that_confirmed_it(w, x, people):
+    s = people["one"]
+    held(w, x, 4)
+    job, _ = make(w, s, inbox=x.inbox)
+    assert confirm(w, s, job)["status"] == 200
+    again = w.session("pia")
+    step = dict(job=job, lim=1)
+    assert call1(w.rv, "job_reject_1", s=again, **step)["status"] == 409
+    assert call1(w.rv, "job_reject_1", s=s, **step)["remaining"] == 3
+    # nobody else has it, whatever their role
+    for other in (people["two"], people["far"], people["eye"], w.root):
+        assert call1(w.rv, "jobs_1", s=other, job=job)["status"] == 404
+        assert call1(w.rv, "job_reject_1", s=other, **step)["status"] == 409
+        assert call1(w.rv, "job_stop_1", s=other, job=job, to_state=3)[
+            "status"] == 404
+        assert call1(w.rv, "job_items_1", s=other, job=job, problems=None,
+                     after_ix=None)["status"] == 404
+        assert call1(w.rv, "job_confirm_1", s=other, job=job, note=None,
+                     items_sha256=bytes(job_of(w, s, job)["items_sha256"]),
+                     category="other", hint=None)["status"] == 404
+    # signed out: it stands; confirmed again: it goes on where it was
+    assert call1(w.rv, "session_end_1", s=s, everywhere=False)[
+        "status"] == 200
+    assert call1(w.rv, "job_reject_1", s=s, **step)["status"] == 401
+    assert confirm(w, again, job)["status"] == 200
+    assert call1(w.rv, "job_reject_1", s=again, **step)["remaining"] == 2
+    # paused, and canceled: what is decided stays decided
+    assert call1(w.rv, "job_stop_1", s=again, job=job, to_state=2)[
+        "status"] == 200
+    assert call1(w.rv, "job_reject_1", s=again, **step)["status"] == 409
+    assert confirm(w, again, job, category=None)["status"] == 200
+    assert call1(w.rv, "job_stop_1", s=again, job=job, to_state=3)[
+        "status"] == 200
+    assert confirm(w, again, job)["status"] == 409
+    assert (lambda j: (j["state"], j["done"]))(job_of(w, again, job)) \
+        == (3, 2)
+    people["one"] = again
+
+
+def test_approval_refuses_and_lists_what_is_risky(w, x, su, people):
+    s = people["two"]
+    low = held(w, x, 3, risk=10)
+    risky = held(w, x, 1, risk=25) + held(w, x, 1, risk=90)
+    job, r = make(w, s, "a", inbox=x.inbox)
+    assert (r["items"], r["refused"]) == (3, 2)
+    bad = call(w.rv, "job_items_1", s=s, job=job, problems=True,
+               after_ix=None)
+    assert {b["message_id"]: b["outcome"] for b in bad} == {
+        m: "risky" for m in risky}
+    assert confirm(w, s, job, category=None)["status"] == 200
+    assert call1(w.rv, "job_reject_1", s=s, job=job, lim=9)["status"] == 409
+    rows = call(w.rv, "job_next_1", s=s, job=job, lim=20)
+    assert [r["message_id"] for r in rows] == low
+    assert all(len(r["tenant_pub"]) == 32 for r in rows)
+    # it became risky after it was frozen
+    assert call1(w.rv, "review_risk_1", s=s, mid=low[1], for_version=1,
+                 higher=40)["status"] == 200
+    good = dict(s=s, job=job, relay_box=b"r" * 200, tag=b"g" * 32,
+                expiry=int(rows[0]["now"].timestamp() + 3600) * 10**6,
+                undo_seconds=10, failed=None)
+    assert call1(w.rv, "job_approve_1", item=2, **good)["status"] == 409
+    for ix, left in ((1, 2), (2, 1)):
+        r = call1(w.rv, "job_approve_1", item=ix, **good)
+        assert (r["status"], r["remaining"]) == (200, left)
+    # the caller could not open its key
+    r = call1(w.rv, "job_approve_1", item=3, **{**good, "relay_box": None,
+                                             "failed": "integrity"})
+    assert (r["state"], r["remaining"]) == (4, 0)
+    bad = call(w.rv, "job_items_1", s=s, job=job, problems=True, after_ix=0)
+    assert [b["outcome"] for b in bad] == ["risky", "integrity"]
+    assert [one(su, "SELECT state FROM d.state WHERE message_id = %s", m)
+            for m in low] == [2, 1, 1]
+    assert one(su, "SELECT via FROM d.decision WHERE message_id = %s",
+               low[0]) == "job"
+    assert call1(w.rv, "undo_1", s=s, mid=low[0], for_version=1,
+                 for_round=1)["status"] == 200
+
+
+def test_a_job_reaches_no_further_than_its_maker(w, x, people):
+    mids = held(w, x, 2)
+    there = held(w, w.inboxes[-1], 1)
+    job, r = make(w, people["one"], ids=mids + there)
+    assert (r["items"], r["refused"]) == (2, 0)
+    job, r = make(w, people["far"], ids=mids)
+    assert (r["items"], r["refused"]) == (0, 0)
+    assert confirm(w, people["far"], job)["status"] == 409
+    assert make(w, people["eye"], ids=mids)[1]["status"] == 403
+    assert make(w, os.urandom(32), ids=mids)[1]["status"] == 401
+    # an admin reads the queue, but decides nothing of it
+    boss = w.operator("boss%d" % x.inbox, "admin", x.tenant)
+    assert make(w, boss, ids=mids)[1]["status"] == 403
+    for bad in (dict(verdict="x"), dict(about="x" * 401),
+                dict(ids=[uuid7() for _ in range(1001)])):
+        assert make(w, people["one"], **bad)[1]["status"] == 422, bad
+
+
+# Soft claims and comments ---------------------------------------------------
+
+def test_a_look_is_seen_ends_and_is_taken_over(w, x, su, people):
+    mid = held(w, x, 1)[0]
+    a, b = people["one"], people["two"]
+    r = call1(w.rv, "look_1", s=a, mid=mid, take=False)
+    assert (r["who"], r["mine"]) == ("pia", True)
+    r = call1(w.rv, "look_1", s=b, mid=mid, take=False)
+    assert (r["who"], r["mine"]) == ("pia", False)
+    live = call(w.rv, "live_1", s=b, after=None)
+    assert (mid, "pia") in [(r["id"], r["who"]) for r in live
+                            if r["what"] == "look"]
+    assert all(r["id"] != mid for r in call(w.rv, "live_1",
+                                            s=people["far"], after=None))
+    r = call1(w.rv, "look_1", s=b, mid=mid, take=True)
+    assert (r["who"], r["mine"]) == ("tom", True)
+    assert one(su, "SELECT count(*) FROM d.audit WHERE event = "
+               "'message.take_over' AND message_id = %s", mid) == 1
+    # five minutes later it is nobody's
+    su.cursor().execute("UPDATE d.look SET until = now() WHERE message_id "
+                        "= %s", (mid,))
+    assert call1(w.rv, "look_1", s=a, mid=mid, take=False)["mine"]
+    assert call1(w.rv, "look_end_1", s=b, mid=mid)["status"] == 200
+    assert not call1(w.rv, "look_1", s=b, mid=mid, take=False)["mine"]
+    assert call1(w.rv, "look_end_1", s=a, mid=mid)["status"] == 200
+    assert call1(w.rv, "look_1", s=b, mid=mid, take=False)["mine"]
+    # a claim decides nothing: who does not have it may decide
+    digest = bytes(one(su, "SELECT digest FROM d.message WHERE message_id "
+                       "= %s", mid))
+    assert call1(w.rv, "decide_1", s=a, mid=mid, for_version=1, for_round=1,
+                 dig=digest, verdict="r", idem=b"x", category="other",
+                 note=None, hint=None, seconds=1, via="t", relay_box=None,
+                 tag=None, expiry=None, undo_seconds=0, resend=None)[
+        "status"] == 200
+    assert call1(w.rv, "look_1", s=a, mid=mid, take=True)["status"] == 409
+    for s, status in ((people["far"], 404), (people["eye"], 403),
+                      (os.urandom(32), 401)):
+        other = held(w, x, 1)[0]
+        assert call1(w.rv, "look_1", s=s, mid=other, take=True)[
+            "status"] == status
+
+
+def test_comments_stay_as_typed_and_in_the_scope(w, x, su, people):
+    mid = held(w, x, 1)[0]
+    text = "  <b>är\n\tno\u202e  "
+    r = call1(w.rv, "comment_1", s=people["one"], mid=mid, text=text)
+    assert (r["status"], r["n"]) == (200, 1)
+    assert call1(w.rv, "comment_1", s=people["two"], mid=mid,
+                 text="yes")["n"] == 2
+    got = call(w.rv, "comments_1", s=people["eye"], mid=mid)
+    assert [(r["who"], r["text"]) for r in got] == [
+        ("pia", text), ("tom", "yes")]
+    for bad in ("", " \n\t", "x" * 2001, None):
+        assert call1(w.rv, "comment_1", s=people["one"], mid=mid,
+                     text=bad)["status"] == 422
+    for s, status in ((people["far"], 404), (people["eye"], 403),
+                      (os.urandom(32), 401)):
+        assert call1(w.rv, "comment_1", s=s, mid=mid, text="x")[
+            "status"] == status
+    assert call1(w.rv, "comments_1", s=people["far"], mid=mid)[
+        "status"] == 404
+    with pytest.raises(Exception, match="refused"):
+        su.cursor().execute("UPDATE d.comment SET text = 'other'")
+
+
+def test_live_tells_what_is_new_in_the_scope(w, x, people):
+    first = held(w, x, 1)[0]
+    mids = held(w, x, 3)
+
+    def new(s, after):
+        return [r["id"] for r in call(w.rv, "live_1", s=s, after=after)
+                if r["what"] == "new"]
+    # others' ids may lie ahead of the clock
+    got = new(people["one"], first)
+    assert [m for m in got if m in mids] == mids and first not in got
+    assert new(people["far"], first) == []
+    assert not set(new(people["one"], mids[-1])) & {first, *mids}
+    assert call1(w.rv, "live_1", s=os.urandom(32), after=None)[
+        "status"] == 401
