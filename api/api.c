@@ -141,6 +141,8 @@ refuse_id(struct http_request *req)
 	const char *id = http_request_param(req, "message_id");
 
 	if (id == NULL)
+		id = http_request_param(req, "draft_id");
+	if (id == NULL)
 		id = http_request_param(req, "key_id");
 	if (id != NULL && api_cred(req) != NULL)
 		store_denied(api_cred(req), "foreign_id", id);

@@ -76,6 +76,10 @@ void api_refuse_secret(struct http_request *req, enum err_code code);
 /* The answer to a code of the store. [ends the request] */
 void api_refuse(struct http_request *req, enum err_code code);
 
+/* The header Idempotency-Key; empty without one. */
+struct str api_idem_key(
+    const struct http_request *req, struct api_fault *fault);
+
 /*
  * {message_id} of the path. False: answered with 404, as are ids of others.
  */
@@ -119,6 +123,8 @@ json_t *api_render_message(
     const struct store_message *m, const struct store_cred *cred);
 json_t *api_render_hold(int state, const char *reasons, int64_t until);
 void api_render_digest(char out[72], const unsigned char digest[32]);
+/* What a send answers, of a message that is there already. */
+json_t *api_render_submitted(const struct store_message *m);
 json_t *api_render_recipient(const struct store_recipient *r);
 json_t *api_render_event(
     const struct uuid *message, const struct store_event *e);
@@ -136,6 +142,19 @@ void api_page_token(char out[API_PAGE_TOKEN_MAX], const struct store_cred *cred,
     struct str filters, const struct uuid *last);
 bool api_page_parse(struct uuid *last, const struct store_cred *cred,
     struct str filters, struct str token);
+/* `limit` and `page_token` of the query. */
+struct api_page {
+	int limit;
+	struct uuid after; /* all zero: from the newest */
+};
+void api_page_query(struct api_page *page, const struct http_request *req,
+    struct str filters, struct api_fault *fault);
+/*
+ * [ends the request] {count, limit, next_page_token, `name`: list}; takes
+ * over `list`. `last` is its last id, NULL when it is empty.
+ */
+void api_page_reply(struct http_request *req, const char *name, json_t *list,
+    int limit, struct str filters, const struct uuid *last);
 
 /* guide.c */
 extern const char api_guide[];

@@ -57,42 +57,12 @@ take_time(const struct http_request *req, const char *name, int64_t *us,
 }
 
 static void
-take_limit(const struct http_request *req, struct list_query *q,
-    struct api_fault *fault)
-{
-	const char *text = http_request_query(req, "limit");
-	unsigned long long v = API_LIMIT_DEFAULT;
-
-	if (text != NULL &&
-	    (!str_to_u64(str_of(text), API_LIMIT_MAX, &v) || v == 0))
-		api_fault_set(fault, E_VALIDATION_ERROR, "limit",
-		    "not a number from 1 to %d", API_LIMIT_MAX);
-	q->list.limit = (int)v;
-}
-
-static void
-take_page(const struct http_request *req, struct list_query *q,
-    struct api_fault *fault)
-{
-	const char *token = http_request_query(req, "page_token");
-
-	buf_printf(&q->filters, "%s|%lld|%lld|%s",
-	    q->list.states != NULL ? q->list.states : "",
-	    (long long)q->list.since, (long long)q->list.until,
-	    q->list.label != NULL ? q->list.label : "");
-	if (token != NULL && token[0] != '\0' &&
-	    !api_page_parse(&q->list.after, api_cred(req), buf_str(&q->filters),
-		str_of(token)))
-		api_fault_set(fault, E_VALIDATION_ERROR, "page_token",
-		    "not a token of this list with these filters");
-}
-
-static void
 take_query(const struct http_request *req, struct list_query *q,
     struct api_fault *fault)
 {
 	const char *direction = http_request_query(req, "direction");
 	const char *status = http_request_query(req, "status");
+	struct api_page page = { 0 };
 
 	if (direction != NULL && strcmp(direction, "received") == 0)
 		api_fault_set(fault, E_RECEIVING_NOT_ENABLED, "direction",
@@ -105,8 +75,13 @@ take_query(const struct http_request *req, struct list_query *q,
 	take_time(req, "after", &q->list.since, fault);
 	take_time(req, "before", &q->list.until, fault);
 	q->list.label = http_request_query(req, "labels");
-	take_limit(req, q, fault);
-	take_page(req, q, fault);
+	buf_printf(&q->filters, "%s|%lld|%lld|%s",
+	    q->list.states != NULL ? q->list.states : "",
+	    (long long)q->list.since, (long long)q->list.until,
+	    q->list.label != NULL ? q->list.label : "");
+	api_page_query(&page, req, buf_str(&q->filters), fault);
+	q->list.limit = page.limit;
+	q->list.after = page.after;
 }
 
 /* The filters of the list stay with the call, for its page token. */
@@ -116,38 +91,31 @@ on_list(void *arg, enum err_code code, const struct store_message *messages,
 {
 	struct api_call *call = arg;
 	int limit = call->number;
-	json_t *list = json_array(), *token = json_null();
 	struct buf filters = { 0 };
 	struct http_request *req;
-	char text[API_PAGE_TOKEN_MAX];
+	json_t *list;
 	size_t i;
 
 	buf_puts(&filters, json_string_value(call->doc));
 	req = api_call_end(call);
-	for (i = 0; i < count; i++)
-		json_array_append_new(
-		    list, api_render_message(&messages[i], api_cred(req)));
-	if (count > 0 && count == (size_t)limit) {
-		api_page_token(text, api_cred(req), buf_str(&filters),
-		    &messages[count - 1].message);
-		token = json_string(text);
-	}
-	buf_free(&filters);
 	if (code != E_NONE) {
-		json_decref(list);
-		json_decref(token);
+		buf_free(&filters);
 		api_refuse(req, code);
 		return;
 	}
-	http_reply_json(req, 200,
-	    json_pack("{s:I, s:i, s:o, s:o}", "count", (json_int_t)count,
-		"limit", limit, "next_page_token", token, "messages", list));
+	list = json_array();
+	for (i = 0; i < count; i++)
+		json_array_append_new(
+		    list, api_render_message(&messages[i], api_cred(req)));
+	api_page_reply(req, "messages", list, limit, buf_str(&filters),
+	    count > 0 ? &messages[count - 1].message : NULL);
+	buf_free(&filters);
 }
 
 void
 api_op_messages_list(struct http_request *req)
 {
-	struct list_query q = { .list = { .limit = API_LIMIT_DEFAULT } };
+	struct list_query q = { 0 };
 	struct api_fault fault = { 0 };
 	struct api_call *call;
 

@@ -12,6 +12,8 @@
 
 #include "api/internal.h"
 #include "base/xalloc.h"
+#include "http/reply.h"
+#include "http/request.h"
 
 #define FILTER_N 8
 #define MAC_N 16
@@ -55,4 +57,41 @@ api_page_parse(struct uuid *last, const struct store_cred *cred,
 	memcpy(last->b, given + FILTER_N, 16);
 	seal(right, cred, filters, last);
 	return CRYPTO_memcmp(given, right, TOKEN_N) == 0;
+}
+
+void
+api_page_query(struct api_page *page, const struct http_request *req,
+    struct str filters, struct api_fault *fault)
+{
+	const char *limit = http_request_query(req, "limit");
+	const char *token = http_request_query(req, "page_token");
+	unsigned long long n = API_LIMIT_DEFAULT;
+
+	if (limit != NULL &&
+	    (!str_to_u64(str_of(limit), API_LIMIT_MAX, &n) || n == 0))
+		api_fault_set(fault, E_VALIDATION_ERROR, "limit",
+		    "not a number from 1 to %d", API_LIMIT_MAX);
+	page->limit = (int)n;
+	if (token != NULL && token[0] != '\0' &&
+	    !api_page_parse(
+		&page->after, api_cred(req), filters, str_of(token)))
+		api_fault_set(fault, E_VALIDATION_ERROR, "page_token",
+		    "not a token of this list with these filters");
+}
+
+void
+api_page_reply(struct http_request *req, const char *name, json_t *list,
+    int limit, struct str filters, const struct uuid *last)
+{
+	size_t n = json_array_size(list);
+	json_t *token = json_null();
+	char text[API_PAGE_TOKEN_MAX];
+
+	if (last != NULL && n == (size_t)limit) {
+		api_page_token(text, api_cred(req), filters, last);
+		token = json_string(text);
+	}
+	http_reply_json(req, 200,
+	    json_pack("{s:I, s:i, s:o, s:o}", "count", (json_int_t)n, "limit",
+		limit, "next_page_token", token, name, list));
 }

@@ -25,6 +25,21 @@ api_render_hold(int state, const char *reasons, int64_t until)
 	    "expires_at", api_json_time(until));
 }
 
+json_t *
+api_render_submitted(const struct store_message *m)
+{
+	char id[UUID_ID_MAX], thread[UUID_ID_MAX], digest[DIGEST_TEXT_MAX];
+
+	uuid_to_id(id, "msg_", &m->message);
+	uuid_to_id(thread, "thr_", &m->thread);
+	digest_format(digest, m->digest);
+	return json_pack("{s:s, s:s, s:s, s:i, s:o, s:s}", "message_id", id,
+	    "thread_id", thread, "status", policy_state_name(m->state),
+	    "version", m->version, "hold",
+	    api_render_hold(m->state, m->reasons, m->hold_until), "digest",
+	    digest);
+}
+
 /* Addresses of one kind; the envelope's, so what is listed is what gets it. */
 static json_t *
 rcpts_of_kind(const struct store_message *m, char kind)

@@ -69,6 +69,16 @@ set_subject(json_t *root, const struct store_message *m)
 	buf_free(&subject);
 }
 
+void
+reply_fill(json_t *root, const struct store_message *m, bool all)
+{
+	set_rcpts(root, "to", m, 't');
+	if (all)
+		set_rcpts(root, "cc", m, 'c');
+	set_subject(root, m);
+	set_threading(root, m);
+}
+
 static bool
 wants_all(const struct http_request *req, json_t *root)
 {
@@ -96,12 +106,8 @@ on_original(void *arg, enum err_code code, const struct store_message *m)
 		api_refuse(req, code);
 		return;
 	}
-	set_rcpts(root, "to", m, 't');
-	if (wants_all(req, root))
-		set_rcpts(root, "cc", m, 'c');
+	reply_fill(root, m, wants_all(req, root));
 	json_object_del(root, "reply_all");
-	set_subject(root, m);
-	set_threading(root, m);
 	uuid_to_id(name, "msg_", &id);
 	buf_printf(&path, "/v1/messages/%s%s", name,
 	    strrchr(http_request_path(req), '/'));

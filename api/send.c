@@ -21,6 +21,7 @@
 #include "http/reply.h"
 #include "http/request.h"
 #include "policy/vocabulary.h"
+#include "store/draft.h"
 
 #define IDEM_MAX 256
 #define PIECE 65536
@@ -34,6 +35,10 @@ struct send {
 	size_t at; /* how much of it was fed */
 	uint64_t start_ms;
 	bool finished;
+
+	struct uuid draft; /* all zero: none */
+	struct store_draft_op *ending; /* of the draft */
+	json_t *answer; /* meanwhile */
 };
 
 static void on_stored(void *arg, const struct submit_outcome *out);
@@ -45,6 +50,7 @@ static void on_raw_data(
 static void
 send_free(struct send *s)
 {
+	json_decref(s->answer);
 	submit_hash_end(s->hash, NULL);
 	buf_wipe(&s->bytes);
 	buf_free(&s->bytes);
@@ -80,18 +86,17 @@ is_idem_key(const char *s)
 			 "0123456789-._~") == n;
 }
 
-static void
-take_idem_key(struct submit_envelope *env, const struct http_request *req,
-    struct api_fault *fault)
+struct str
+api_idem_key(const struct http_request *req, struct api_fault *fault)
 {
 	const char *key = http_request_header(req, "idempotency-key");
 
 	if (key == NULL)
-		return;
+		return (struct str){ "", 0 };
 	if (!is_idem_key(key))
 		api_fault_set(fault, E_VALIDATION_ERROR, "Idempotency-Key",
 		    "must be 1 to %d of A-Z a-z 0-9 - . _ ~", IDEM_MAX);
-	env->idem_key = str_of(key);
+	return str_of(key);
 }
 
 /* A path by its inbox, so that aliases and `me` are the same request. */
@@ -163,11 +168,22 @@ on_json_room(void *arg)
 		feed_json(s);
 }
 
-void
-send_document(struct http_request *req, json_t *root, const char *path)
+static enum submit_door
+door_of(const struct http_request *req)
+{
+	const char *caller = http_request_caller(req);
+
+	return caller != NULL && strcmp(caller, "mcp") == 0 ? SUBMIT_MCP
+							    : SUBMIT_REST;
+}
+
+/* `own_key`: the key of repetition when the request has none; NULL: none. */
+static void
+send_root(struct http_request *req, json_t *root, const char *path,
+    const struct uuid *draft, const char *own_key)
 {
 	struct submit_envelope env = {
-		.door = http_request_is_inner(req) ? SUBMIT_MCP : SUBMIT_REST,
+		.door = door_of(req),
 		.tls = "HTTPS",
 	};
 	struct api_fault fault = { 0 };
@@ -180,7 +196,9 @@ send_document(struct http_request *req, json_t *root, const char *path)
 	size_t n;
 
 	body = http_request_body(req, &n);
-	take_idem_key(&env, req, &fault);
+	env.idem_key = api_idem_key(req, &fault);
+	if (env.idem_key.n == 0 && own_key != NULL)
+		env.idem_key = str_of(own_key);
 	send_take_json(&env, &mem, &bytes, root, api_cred(req), &fault);
 	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
 		hash = start_hash(req, path);
@@ -190,12 +208,33 @@ send_document(struct http_request *req, json_t *root, const char *path)
 		env.size = (int64_t)bytes.n;
 		s = start_send(req, &env, on_json_room);
 		s->bytes = bytes;
+		if (draft != NULL)
+			s->draft = *draft;
 		feed_json(s);
 	} else {
 		buf_free(&bytes);
 		api_fault_reply(req, &fault);
 	}
 	arena_free(&mem);
+}
+
+void
+send_document(struct http_request *req, json_t *root, const char *path)
+{
+	send_root(req, root, path, NULL, NULL);
+}
+
+/* Its own key has a colon, which no client's has. */
+void
+send_draft(struct http_request *req, json_t *root, const struct uuid *draft,
+    int version)
+{
+	char id[UUID_ID_MAX], path[80], key[UUID_ID_MAX + 8];
+
+	uuid_to_id(id, "dft_", draft);
+	snprintf(path, sizeof(path), "/v1/drafts/%s/send?%d", id, version);
+	snprintf(key, sizeof(key), "draft:%s", id);
+	send_root(req, root, path, draft, key);
 }
 
 static void
@@ -258,7 +297,7 @@ send_raw(struct http_request *req)
 	struct send *s;
 	long long n = http_request_length(req);
 
-	take_idem_key(&env, req, &fault);
+	env.idem_key = api_idem_key(req, &fault);
 	send_take_envelope(&env, &mem,
 	    http_request_header(req, "x-postern-envelope"), api_cred(req),
 	    &fault);
@@ -386,21 +425,56 @@ refuse(struct http_request *req, const struct submit_outcome *out)
 }
 
 static void
-on_stored(void *arg, const struct submit_outcome *out)
+answer(struct send *s)
 {
-	struct send *s = arg;
 	struct http_request *req = s->req;
+	json_t *doc = json_incref(s->answer);
 
 	http_request_on_cancel(req, NULL, NULL);
-	count(s, out);
-	add_rate_limit(req, out);
-	if (out->code != E_NONE) {
-		refuse(req, out);
-	} else {
-		log_stored(s, out);
-		if (out->replay)
-			http_reply_header(req, "Idempotent-Replay", "true");
-		http_reply_json(req, 202, submitted(out));
-	}
 	send_free(s);
+	http_reply_json(req, 202, doc);
+}
+
+/* The mail is stored, whatever became of its draft. */
+static void
+on_draft_ended(void *arg, enum err_code code)
+{
+	(void)code;
+	answer(arg);
+}
+
+static void
+on_gone_stored(void *arg)
+{
+	struct send *s = arg;
+
+	store_draft_cancel(s->ending);
+	send_free(s);
+}
+
+static void
+on_stored(void *arg, const struct submit_outcome *out)
+{
+	static const struct uuid none;
+	struct send *s = arg;
+
+	http_request_on_cancel(s->req, NULL, NULL);
+	count(s, out);
+	add_rate_limit(s->req, out);
+	if (out->code != E_NONE) {
+		refuse(s->req, out);
+		send_free(s);
+		return;
+	}
+	log_stored(s, out);
+	if (out->replay)
+		http_reply_header(s->req, "Idempotent-Replay", "true");
+	s->answer = submitted(out);
+	if (uuid_eq(&s->draft, &none)) {
+		answer(s);
+		return;
+	}
+	http_request_on_cancel(s->req, on_gone_stored, s);
+	s->ending = store_draft_end(
+	    api_cred(s->req), &s->draft, &out->message, on_draft_ended, s);
 }

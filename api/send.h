@@ -50,5 +50,15 @@ void send_take_json(struct submit_envelope *env, struct arena *mem,
  * from; `path` names what the request asks for, whatever alias it came by.
  */
 void send_document(struct http_request *req, json_t *root, const char *path);
+/* The same for version `version` of a draft, which ends when it is stored. */
+void send_draft(struct http_request *req, json_t *root,
+    const struct uuid *draft, int version);
+
+/* Would `root` be taken? It may be without recipients. */
+void send_check_json(
+    json_t *root, const struct store_cred *cred, struct api_fault *fault);
+
+/* reply.c: recipients, subject and threading of an answer to `m`. */
+void reply_fill(json_t *root, const struct store_message *m, bool all);
 
 #endif

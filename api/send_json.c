@@ -128,9 +128,6 @@ take_addresses(struct compose *c, struct submit_envelope *env,
 	send_take_rcpts(env, mem, &to, 't', "to", fault);
 	send_take_rcpts(env, mem, &cc, 'c', "cc", fault);
 	send_take_rcpts(env, mem, &bcc, 'b', "bcc", fault);
-	if (env->rcpt_count == 0)
-		api_fault_set(fault, E_VALIDATION_ERROR, "to",
-		    "at least one recipient is needed");
 	c->to = to.v;
 	c->to_count = to.n;
 	c->cc = cc.v;
@@ -153,8 +150,8 @@ take_threading(
 	c->reference_count = refs.n;
 }
 
-void
-send_take_json(struct submit_envelope *env, struct arena *mem, struct buf *out,
+static void
+compose(struct submit_envelope *env, struct arena *mem, struct buf *out,
     json_t *root, const struct store_cred *cred, struct api_fault *fault)
 {
 	struct compose c = { 0 };
@@ -181,4 +178,27 @@ send_take_json(struct submit_envelope *env, struct arena *mem, struct buf *out,
 	memcpy(c.random, random.b, sizeof(c.random));
 	if (!compose_build(out, &c, &err))
 		api_fault_set(fault, err.code, err.field, "%s", err.text);
+}
+
+void
+send_take_json(struct submit_envelope *env, struct arena *mem, struct buf *out,
+    json_t *root, const struct store_cred *cred, struct api_fault *fault)
+{
+	compose(env, mem, out, root, cred, fault);
+	if (env->rcpt_count == 0)
+		api_fault_set(fault, E_VALIDATION_ERROR, "to",
+		    "at least one recipient is needed");
+}
+
+void
+send_check_json(
+    json_t *root, const struct store_cred *cred, struct api_fault *fault)
+{
+	struct submit_envelope env = { 0 };
+	struct arena mem = { 0 };
+	struct buf bytes = { 0 };
+
+	compose(&env, &mem, &bytes, root, cred, fault);
+	buf_free(&bytes);
+	arena_free(&mem);
 }

@@ -60,8 +60,7 @@ on_threads(void *arg, enum err_code code, const struct store_thread *threads,
 	struct api_call *call = arg;
 	int limit = call->number;
 	struct http_request *req = api_call_end(call);
-	json_t *list, *token = json_null();
-	char text[API_PAGE_TOKEN_MAX];
+	json_t *list;
 	size_t i;
 
 	if (code != E_NONE) {
@@ -72,42 +71,26 @@ on_threads(void *arg, enum err_code code, const struct store_thread *threads,
 	for (i = 0; i < count; i++)
 		json_array_append_new(
 		    list, thread_json(&threads[i], api_cred(req)));
-	if (count > 0 && count == (size_t)limit) {
-		api_page_token(text, api_cred(req), str_lit(FILTERS),
-		    &threads[count - 1].last);
-		token = json_string(text);
-	}
-	http_reply_json(req, 200,
-	    json_pack("{s:I, s:i, s:o, s:o}", "count", (json_int_t)count,
-		"limit", limit, "next_page_token", token, "threads", list));
+	api_page_reply(req, "threads", list, limit, str_lit(FILTERS),
+	    count > 0 ? &threads[count - 1].last : NULL);
 }
 
 void
 api_op_threads_list(struct http_request *req)
 {
-	const char *limit = http_request_query(req, "limit");
-	const char *token = http_request_query(req, "page_token");
-	unsigned long long n = API_LIMIT_DEFAULT;
-	struct uuid after = { { 0 } };
+	struct api_fault fault = { 0 };
+	struct api_page page = { 0 };
 	struct api_call *call;
 
-	if (limit != NULL &&
-	    (!str_to_u64(str_of(limit), API_LIMIT_MAX, &n) || n == 0)) {
-		http_fail_field(req, E_VALIDATION_ERROR, "limit",
-		    "not a number from 1 to %d", API_LIMIT_MAX);
-		return;
-	}
-	if (token != NULL && token[0] != '\0' &&
-	    !api_page_parse(
-		&after, api_cred(req), str_lit(FILTERS), str_of(token))) {
-		http_fail_field(req, E_VALIDATION_ERROR, "page_token",
-		    "not a token of this list");
+	api_page_query(&page, req, str_lit(FILTERS), &fault);
+	if (fault.code != E_NONE) {
+		api_fault_reply(req, &fault);
 		return;
 	}
 	call = api_call_new(req);
-	call->number = (int)n;
-	call->op =
-	    store_threads(api_cred(req), &after, (int)n, on_threads, call);
+	call->number = page.limit;
+	call->op = store_threads(
+	    api_cred(req), &page.after, page.limit, on_threads, call);
 }
 
 /* One thread is made of its messages, which are here. */

@@ -277,10 +277,12 @@ http_request_is_gone(const struct http_request *req)
 	return req->conn == NULL && req->inner == NULL;
 }
 
-bool
-http_request_is_inner(const struct http_request *req)
+const char *
+http_request_caller(const struct http_request *req)
 {
-	return req->inner != NULL;
+	if (req->inner == NULL || req->inner->outer->match.route == NULL)
+		return NULL;
+	return req->inner->outer->match.route->operation;
 }
 
 static void

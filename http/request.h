@@ -81,8 +81,8 @@ typedef void http_cancel_fn(void *arg);
 void http_request_on_cancel(
     struct http_request *req, http_cancel_fn *cancel, void *arg);
 bool http_request_is_gone(const struct http_request *req);
-/* Called by another handler of this server (inner.h)? */
-bool http_request_is_inner(const struct http_request *req);
+/* The operation of the handler that called (inner.h); NULL: a client did. */
+const char *http_request_caller(const struct http_request *req);
 
 /* Bodies of `early` routes. One of the two, once; both send 100 Continue. */
 

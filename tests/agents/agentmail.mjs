@@ -27,7 +27,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 		const path = ask.call.split(".");
 		const name = path.pop();
 		const owner = path.reduce((o, p) => o[p], client);
-		say({ data: await owner[name](...ask.args) });
+		say({ data: (await owner[name](...ask.args)) ?? null });
 	} catch (error) {
 		say({ error: error.constructor.name, status: error.statusCode,
 			body: error.body, message: error.message });

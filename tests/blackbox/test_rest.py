@@ -712,7 +712,8 @@ def body_of(op):
         return {"oversight_mode": "gated_all"}
     if op["operationId"] == "sessions_extend":
         return {"expires_in": 60}
-    if op["operationId"] == "messages_reply":
+    if op["operationId"] in ("messages_reply", "drafts_create",
+                             "drafts_patch"):
         return {"text": "isolation"}
     return None
 
@@ -727,17 +728,24 @@ def test_isolation_matrix(gate):
             attachments=[{"filename": "a", "content": "YQ=="}]))
         message = doc["message_id"]
         [a] = agent.get("/v1/messages/" + message)[2]["attachments"]
-        ids[b.address] = message, a["attachment_id"], doc["thread_id"]
+        draft = agent.call("POST", "/v1/drafts", {
+            "subject": "secret of " + b.address})[2]["draft_id"]
+        ids[b.address] = {"message": message, "thread": doc["thread_id"],
+                          "attachment": a["attachment_id"], "draft": draft,
+                          "session": str(b.full_key_id),
+                          "key": str(b.full_key_id)}
     before = gate.sql("SELECT * FROM d.state ORDER BY message_id")
     modes = gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1")
+    drafts = gate.sql("SELECT * FROM d.draft ORDER BY draft_id")
     tried = 0
     for me in gate.boxes:
         for key in (me.key, me.smtp_key):
             for other in gate.boxes:
                 if other is not me:
                     tried += attack(Client(gate, key), me, other,
-                                    *ids[other.address])
-    assert tried > 300
+                                    ids[other.address])
+    assert tried > 400
+    assert gate.sql("SELECT * FROM d.draft ORDER BY draft_id") == drafts
     assert gate.sql("SELECT * FROM d.state ORDER BY message_id") == before
     assert gate.sql("SELECT inbox_id, mode FROM d.inbox ORDER BY 1") == modes
     for b in gate.boxes:
@@ -745,24 +753,20 @@ def test_isolation_matrix(gate):
             assert Client(gate, key).get("/v1/auth/me")[0] == 200
 
 
-def attack(agent, me, other, message, attachment, thread):
+def attack(agent, me, other, ids):
     """All routes that name something of `other`."""
     tried = 0
     for method, path, op in operations():
         inboxes = ["me", me.address, other.address]
         if "{inbox_id}" not in path:
             inboxes = [None]
-        elif not re.search("{(message|key|thread|session)_id}", path):
+        elif not re.search("{(%s)_id}" % "|".join(ids), path):
             inboxes = [other.address]
         if op["x-principal"] == "none" or "{" not in path:
             continue
         for inbox in inboxes:
-            target = path.replace("{inbox_id}", inbox or "") \
-                .replace("{message_id}", message) \
-                .replace("{attachment_id}", attachment) \
-                .replace("{thread_id}", thread) \
-                .replace("{session_id}", str(other.full_key_id)) \
-                .replace("{key_id}", str(other.full_key_id))
+            target = re.sub(r"{(\w+)_id}", lambda m: dict(
+                ids, inbox=inbox)[m.group(1)], path)
             got = agent.call(method, target, body_of(op))
             # 403 only for a send key where no send key may go at all
             allowed = {404, 403} if op["x-principal"] in (

@@ -127,6 +127,45 @@ def test_replies_make_a_thread(stock, gate):
     assert sent["threadId"] not in [t["threadId"] for t in rest["threads"]]
 
 
+def test_drafts_of_the_stock_client(stock, gate):
+    made = stock("inboxes.drafts.create", BOX, {
+        "to": ["ada@example.org"], "subject": "draft", "text": "one",
+        "labels": ["x"], "clientId": "stock-1", "attachments": [
+            {"filename": "a.bin", "content": "AAEC"}]})
+    again = stock("inboxes.drafts.create", BOX, {
+        "to": ["ada@example.org"], "subject": "draft", "text": "one",
+        "labels": ["x"], "clientId": "stock-1", "attachments": [
+            {"filename": "a.bin", "content": "AAEC"}]})
+    assert again["draftId"] == made["draftId"]
+    name = made["draftId"]
+    assert (made["clientId"], made["text"]) == ("stock-1", "one")
+    assert (made["attachments"][0]["filename"],
+            made["attachments"][0]["size"]) == ("a.bin", 3)
+    changed = stock("inboxes.drafts.update", BOX, name, {
+        "subject": "changed", "text": None, "html": "<p>two</p>",
+        "addLabels": ["y"], "removeLabels": ["x"], "removeAttachments": [
+            made["attachments"][0]["attachmentId"]]})
+    assert (changed["subject"], changed["labels"]) == ("changed", ["y"])
+    got = stock("inboxes.drafts.get", BOX, name)
+    assert got["html"] == "<p>two</p>" and "text" not in got
+    assert got["attachments"] == []
+    listed = stock("inboxes.drafts.list", BOX, {"limit": 1})
+    assert listed["drafts"][0]["draftId"] == name
+    assert listed["drafts"][0]["subject"] == "changed"
+    sent = stock("inboxes.drafts.send", BOX, name, {"addLabels": ["z"]})
+    assert sent["status"] == "held"
+    mail = stock("inboxes.messages.get", BOX, sent["messageId"])
+    assert (mail["subject"], mail["labels"]) == ("changed", ["y", "z"])
+    twice = stock("inboxes.drafts.send", BOX, name, {})
+    assert twice["messageId"] == sent["messageId"]
+    assert stock.fails("inboxes.drafts.get", BOX, name)["error"] == \
+        "NotFoundError"
+    made = stock("inboxes.drafts.create", BOX, {"subject": "away"})
+    stock("inboxes.drafts.delete", BOX, made["draftId"])
+    assert stock.fails("inboxes.drafts.get", BOX, made["draftId"])[
+        "error"] == "NotFoundError"
+
+
 def test_its_error_classes(stock, gate):
     bad = stock.fails("inboxes.messages.send", BOX, {"to": ["nobody"]})
     assert (bad["error"], bad["status"]) == ("ValidationError", 400)
@@ -265,3 +304,146 @@ def test_only_v0_calls_a_fault_400(bot):
     status, _, doc = bot.call("POST", "/v0/inboxes/me/messages/send", bad)
     assert (status, doc["name"]) == (400, "ValidationError")
     assert doc["code"] == "invalid_address"
+
+
+# Drafts.
+
+def draft(client, http=None, **fields):
+    status, _, doc = client.call("POST", "/v1/drafts", fields, http)
+    assert status == 201, doc
+    return doc
+
+
+def test_a_draft_is_sealed_and_nobody_elses(bot, gate):
+    mark = "Zq7draftmark"
+    doc = draft(bot, to=["%s@example.org" % mark], subject=mark, text=mark,
+                labels=[mark], client_id="c" + mark)
+    for row in gate.sql("SELECT * FROM d.draft"):
+        for value in row.values():
+            assert mark.encode() not in bytes(value) if isinstance(
+                value, (bytes, memoryview)) else mark not in str(value)
+    path = "/v1/drafts/" + doc["draft_id"]
+    assert bot.get(path)[2]["subject"] == mark
+    other = Client(gate, gate.other.key)
+    for method, tail, body in (("GET", "", None), ("DELETE", "", None),
+                               ("PATCH", "", {"subject": "x"}),
+                               ("POST", "/send", {})):
+        assert refusal(other.call(method, path + tail, body)) == (
+            404, "not_found")
+    assert other.get("/v1/drafts")[2]["count"] == 0
+    # what a send key cannot open it does not get to see
+    send_only = Client(gate, gate.box.smtp_key)
+    for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/send")):
+        assert refusal(send_only.call(method, path + tail)) == (
+            403, "missing_permission")
+    assert refusal(send_only.call("POST", "/v1/drafts", {"text": "x"})) == (
+        403, "missing_permission")
+
+
+def test_a_draft_is_checked_like_mail(bot, gate):
+    before = gate.sql("SELECT count(*) AS n FROM d.draft")[0]["n"]
+    for fields in ({"to": ["nobody"]}, {"subject": "a\r\nBcc: x@y.example"},
+                   {"colour": "red"}, {"client_id": "a\nb"},
+                   {"headers": {"From": "x"}}, {"in_reply_to": "msg_1"},
+                   {"attachments": [{"filename": "a"}]},
+                   {"attachments": [{"content": "", "attachment_id": "x"}]},
+                   {"reply_all": True}, {"labels": [""]}):
+        assert refusal(bot.call("POST", "/v1/drafts", fields))[0] == 422
+    assert gate.sql("SELECT count(*) AS n FROM d.draft")[0]["n"] == before
+    doc = draft(bot, subject="checked")
+    path = "/v1/drafts/" + doc["draft_id"]
+    for patch in ({"subject": "a\nb"}, {"client_id": "x"},
+                  {"in_reply_to": "<a@b.example>"}, {"reply_all": True},
+                  {"add_labels": "x"}, {"remove_labels": [1]},
+                  {"add_labels": [""]}, {"add_attachments": {}},
+                  {"remove_attachments": ["att_1"]}, {"colour": "red"}):
+        assert refusal(bot.call("PATCH", path, patch))[0] == 422, patch
+    assert bot.get(path)[2]["version"] == 1
+    # nobody to send it to: it stays a draft
+    assert refusal(bot.call("POST", path + "/send", {})) == (
+        422, "validation_error")
+    assert refusal(bot.call("POST", path + "/send", {"text": "x"})) == (
+        422, "validation_error")
+    assert bot.get(path)[0] == 200
+
+
+def test_drafts_are_pages_and_keys_repeat(bot, gate):
+    key = {"Idempotency-Key": "draft-1"}
+    one = draft(bot, key, subject="p0")
+    status, headers, again = bot.call("POST", "/v1/drafts", {
+        "subject": "p0"}, key)
+    assert (status, headers["idempotent-replay"]) == (200, "true")
+    assert again["draft_id"] == one["draft_id"]
+    assert refusal(bot.call("POST", "/v1/drafts", {"subject": "p1"}, key)) == (
+        409, "idempotency_conflict")
+    names = [one["draft_id"]] + [
+        draft(bot, subject="p%d" % i)["draft_id"] for i in range(1, 4)]
+    page = bot.get("/v1/drafts?limit=2")[2]
+    rest = bot.get("/v1/drafts?limit=2&page_token="
+                   + page["next_page_token"])[2]
+    assert [x["draft_id"] for x in page["drafts"] + rest["drafts"]] == \
+        names[::-1]
+    assert refusal(bot.get("/v1/threads?page_token="
+                           + page["next_page_token"]))[0] == 422
+    long = draft(bot, to=["%064d@example.org" % i for i in range(1000)])
+    head = bot.get("/v1/drafts?limit=1")[2]["drafts"][0]
+    assert head["draft_id"] == long["draft_id"] and head["truncated"]
+    got = bot.get("/v1/drafts/" + long["draft_id"])[2]
+    assert len(got["to"]) == 1000
+
+
+def test_a_draft_that_answers(bot, gate):
+    sent = stored(bot.send(subject="asked", cc=["bob@example.org"]))
+    doc = draft(bot, in_reply_to=sent["message_id"], reply_all=True,
+                text="more")
+    assert doc["in_reply_to"] == sent["message_id"]
+    got = stored(bot.call("POST", "/v1/drafts/%s/send" % doc["draft_id"]))
+    assert got["thread_id"] == sent["thread_id"]
+    mail = bot.get("/v1/messages/" + got["message_id"])[2]
+    assert (mail["to"], mail["cc"], mail["subject"]) == (
+        MAIL["to"], ["bob@example.org"], "Re: asked")
+    theirs = stored(Client(gate, gate.other.key).send(subject="theirs"))
+    doc = draft(bot, in_reply_to=theirs["message_id"], text="more")
+    got = bot.call("POST", "/v1/drafts/%s/send" % doc["draft_id"])
+    assert refusal(got) == (422, "validation_error")
+    assert got[2]["field"] == "in_reply_to"
+
+
+def test_a_draft_is_one_message(bot, gate):
+    """Stored, and the draft not ended yet: who asks again gets the same."""
+    doc = draft(bot, to=MAIL["to"], subject="only once", text="x")
+    path = "/v1/drafts/%s/send" % doc["draft_id"]
+    gate.sql("ALTER FUNCTION api.draft_end_1 RENAME TO draft_end_0")
+    try:
+        first = stored(bot.call("POST", path, {}))
+        again = bot.call("POST", path, {})
+    finally:
+        gate.sql("ALTER FUNCTION api.draft_end_0 RENAME TO draft_end_1")
+    assert again[1]["idempotent-replay"] == "true"
+    assert stored(again)["message_id"] == first["message_id"]
+    assert bot.get("/v1/drafts/" + doc["draft_id"])[0] == 200
+    last = bot.call("POST", path, {})
+    assert stored(last)["message_id"] == first["message_id"]
+    assert bot.get("/v1/drafts/" + doc["draft_id"])[0] == 404
+    rows = gate.sql("SELECT 1 FROM d.message WHERE subject = 'only once'")
+    assert len(rows) == 1
+    row = gate.sql("SELECT head, body FROM d.draft WHERE message_id IN "
+                   "(SELECT message_id FROM d.message WHERE subject = "
+                   "'only once')")
+    assert row[0]["head"] is None and row[0]["body"] is None
+
+
+def test_a_draft_changed_meanwhile(bot, gate):
+    doc = draft(bot, subject="v1")
+    gate.sql("UPDATE d.draft SET version = 9 WHERE version = 1 "
+             "AND message_id IS NULL")
+    # sealed as version 1, so as version 9 it does not open
+    path = "/v1/drafts/" + doc["draft_id"]
+    assert bot.get(path)[2]["content"] == "unreadable"
+    assert refusal(bot.call("PATCH", path, {"subject": "v2"})) == (
+        403, "missing_permission")
+    assert refusal(bot.call("POST", path + "/send")) == (
+        403, "missing_permission")
+    assert bot.get("/v1/drafts?limit=1")[2]["drafts"][0]["content"] == \
+        "unreadable"
+    assert bot.call("DELETE", path)[0] == 200

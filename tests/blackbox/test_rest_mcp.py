@@ -135,6 +135,21 @@ def test_wait_is_a_tool(mcp, bot):
         "message.canceled"]
 
 
+def test_drafts_are_tools(mcp, bot):
+    made = mcp.ask(tool="draft_create", args={
+        "subject": "by tool", "text": "x", "idempotency_key": "draft-tool"})
+    name = made["structuredContent"]["draft_id"]
+    mcp.ask(tool="draft_update", args={"draft_id": name, "to": MAIL["to"]})
+    read = mcp.ask(tool="draft", args={"draft_id": name})
+    assert read["structuredContent"]["to"] == MAIL["to"]
+    listed = mcp.ask(tool="drafts", args={"limit": 1})
+    assert listed["structuredContent"]["drafts"][0]["draft_id"] == name
+    sent = mcp.ask(tool="draft_send", args={"draft_id": name})
+    assert "Held for approval" in text_of(sent)
+    gone = mcp.ask(tool="draft_delete", args={"draft_id": name})
+    assert gone["isError"]
+
+
 def test_what_is_already_held_says_so(bot):
     mail = dict(MAIL, subject="twice")
     first, second = call(bot, "send", **mail), call(bot, "send", **mail)
