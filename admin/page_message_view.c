@@ -352,6 +352,9 @@ fill_row(struct page *page, struct view_message *view)
 	view->mail_from = m->mail_from;
 	view->at_us = m->created_us;
 	view->expires_us = m->hold_until_us;
+	view->send_at_us = m->send_at;
+	view->not_after_us = m->not_after;
+	view->lapses_us = m->now_us + page->admin->approve_ttl_us;
 	view->size = m->size;
 	view->mode = view_mode_label(m->mode);
 	view->test = m->test;

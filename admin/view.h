@@ -245,6 +245,8 @@ struct view_message {
 	const char *mail_from;
 	const char *reply_to; /* set only if it differs from From */
 	int64_t at_us, expires_us, size, date_us;
+	int64_t send_at_us, not_after_us; /* 0: at once; for ever */
+	int64_t lapses_us; /* an approval given now */
 	const struct view_reason *reasons; /* heaviest first */
 	size_t reason_count;
 	bool risk_rose; /* opening showed a higher one than the queue knew */

@@ -74,10 +74,28 @@ put_domain(struct buf *out)
 		      "maxlength=\"255\"></label>"));
 }
 
+/* For later: when it leaves, and whether an approval lasts until then. */
+static void
+put_later(struct buf *out, const struct view_message *m)
+{
+	HTML(out, LIT("<p class=\"small\">It leaves at "));
+	view_part_time(out, m->send_at_us);
+	HTML(out, LIT(", not before.</p>"));
+	if (m->lapses_us >= m->send_at_us)
+		return;
+	HTML(out,
+	    LIT("<p class=\"refusal\">Too early: an approval lapses before "
+		"that, at "));
+	view_part_time(out, m->lapses_us);
+	HTML(out, LIT("; then it waits here again.</p>"));
+}
+
 static void
 put_window(struct buf *out, const struct view_message *m)
 {
-	if (m->undo_s > 0)
+	if (m->send_at_us > m->opened_us)
+		put_later(out, m);
+	else if (m->undo_s > 0)
 		HTML(out, LIT("<p class=\"small muted\">It leaves after "),
 		    NUM(m->undo_s), LIT(" s; until then you can undo.</p>"));
 }
@@ -234,6 +252,14 @@ view_message_facts(struct buf *out, const struct view_shell *shell,
 	if (m->expires_us != 0) {
 		HTML(out, LIT("</dd><dt>Expires</dt><dd>"));
 		view_part_time(out, m->expires_us);
+	}
+	if (m->send_at_us != 0) {
+		HTML(out, LIT("</dd><dt>Not sent before</dt><dd>"));
+		view_part_time(out, m->send_at_us);
+	}
+	if (m->not_after_us != 0) {
+		HTML(out, LIT("</dd><dt>Never sent after</dt><dd>"));
+		view_part_time(out, m->not_after_us);
 	}
 	if (m->mode != NULL)
 		HTML(out, LIT("</dd><dt>Inbox mode</dt><dd>"), TEXT(m->mode));

@@ -222,6 +222,11 @@ put_title(struct buf *out, const struct view_shell *shell,
 		view_part_left(out, shell->now_us, m->expires_us);
 		HTML(out, LIT("</span>"));
 	}
+	if (m->send_at_us > shell->now_us) {
+		HTML(out, LIT(" <span id=\"later\">to leave at "));
+		view_part_time(out, m->send_at_us);
+		HTML(out, LIT("</span>"));
+	}
 	HTML(out, LIT("</p></div>"));
 }
 

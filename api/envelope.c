@@ -5,8 +5,12 @@
 #include <string.h>
 
 #include "api/send.h"
+#include "base/clock.h"
 #include "mail/address.h"
 #include "mail/compose.h"
+
+#define AHEAD_MAX_DAYS 30
+#define AHEAD_MAX_US ((int64_t)AHEAD_MAX_DAYS * 24 * 3600 * 1000000)
 
 void
 send_take_list(struct send_list *list, struct arena *mem, json_t *root,
@@ -113,15 +117,25 @@ void
 send_take_common(struct submit_envelope *env, struct arena *mem, json_t *root,
     struct api_fault *fault)
 {
+	struct str from = api_json_str(root, "send_at", 40, fault);
 	struct str until = api_json_str(root, "not_after", 40, fault);
 	struct str revises = api_json_str(root, "revises", 40, fault);
 
 	take_labels(env, mem, root, fault);
 	take_context(env, mem, root, fault);
 	env->duplicate = api_json_bool(root, "duplicate", fault);
+	if (from.n > 0 && !api_time_parse(from, &env->send_at))
+		api_fault_set(fault, E_VALIDATION_ERROR, "send_at",
+		    "not a time like 2026-01-31T12:00:00Z");
+	if (env->send_at > clock_real_us() + AHEAD_MAX_US)
+		api_fault_set(fault, E_VALIDATION_ERROR, "send_at",
+		    "more than %d days ahead", AHEAD_MAX_DAYS);
 	if (until.n > 0 && !api_time_parse(until, &env->not_after))
 		api_fault_set(fault, E_VALIDATION_ERROR, "not_after",
 		    "not a time like 2026-01-31T12:00:00Z");
+	if (env->not_after != 0 && env->not_after <= env->send_at)
+		api_fault_set(fault, E_VALIDATION_ERROR, "not_after",
+		    "is not after send_at");
 	if (revises.n > 0 && !uuid_from_id(&env->revises, "msg_", revises))
 		api_fault_set(fault, E_VALIDATION_ERROR, "revises",
 		    "not the id of a message");
@@ -180,7 +194,7 @@ send_take_envelope(struct submit_envelope *env, struct arena *mem,
     const char *text, const struct store_cred *cred, struct api_fault *fault)
 {
 	static const char *const names[] = { "to", "from", "not_after",
-		"labels", "context", "duplicate", "revises", NULL };
+		"send_at", "labels", "context", "duplicate", "revises", NULL };
 	struct send_list to = { 0 };
 	json_t *root;
 

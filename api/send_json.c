@@ -9,7 +9,7 @@
 
 static const char *const names[] = { "to", "cc", "bcc", "reply_to", "subject",
 	"text", "html", "attachments", "headers", "labels", "in_reply_to",
-	"references", "not_after", "context", "duplicate", "revises",
+	"references", "send_at", "not_after", "context", "duplicate", "revises",
 	"track_opens", NULL };
 
 /* One attachment; `field` names it. */

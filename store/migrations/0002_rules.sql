@@ -221,9 +221,14 @@ BEGIN
 	    SELECT mid, t, i, x.ix, d.domain_of(x.a), d.canon(x.a)
 	    FROM unnest(rcpts) WITH ORDINALITY x(a, ix)
 	    ON CONFLICT DO NOTHING;
+	-- Not before the moment the agent named, and not in front of others then.
+	SELECT greatest(due, to_timestamp(m.send_at / 1000000.0)) INTO due
+	    FROM d.message m WHERE m.message_id = mid AND m.tenant_id = t
+	    AND m.version = v;
 	INSERT INTO d.send_q (message_id, tenant_id, inbox_id, domain, version,
 	    round, digest, vt, due_at, give_up_at, stale_at, mode)
-	    SELECT DISTINCT mid, t, i, x.domain, v, r, dig, stamp, due,
+	    SELECT DISTINCT mid, t, i, x.domain, v, r, dig,
+	    greatest(stamp, extract(epoch FROM due)), due,
 	    due + interval '72 hours', least(e.at + n.approve_ttl,
 	    to_timestamp(e.expiry / 1000000.0),
 	    to_timestamp(nullif(m.not_after, 0) / 1000000.0)), e.mode

@@ -582,7 +582,7 @@ BEGIN
 			IF mid[1] IS NULL OR rcpts[1] IS NULL OR kinds[1] IS NULL
 			    OR params[1] IS NULL OR size[1] IS NULL OR size[1] < 0
 			    OR octet_length(body_tag[1]) IS DISTINCT FROM 32
-			    OR send_at[1] IS DISTINCT FROM 0 OR not_after[1] IS NULL
+			    OR send_at[1] IS NULL OR send_at[1] < 0 OR not_after[1] IS NULL
 			    OR not_after[1] < 0 OR dig[1] IS NULL OR door[1] IS NULL
 			    OR door[1] NOT IN ('s', 'r', 'm') OR risk[1] IS NULL
 			    OR risk[1] NOT BETWEEN 0 AND 100 OR attachments[1] IS NULL
@@ -639,7 +639,9 @@ BEGIN
 			NULL;
 		ELSIF last = '' THEN
 			c := 'invalid_address';
-		ELSIF not_after[i] <> 0 AND not_after[i] <= now_us OR (mid[i]
+		ELSIF not_after[i] <> 0 AND (not_after[i] <= now_us
+		    OR not_after[i] <= send_at[i])
+		    OR send_at[i] > now_us + 2678400000000 OR (mid[i]
 		    < first_id OR mid[i] > last_id) AND body[i] IS NOT NULL THEN
 			c := 'validation_error';
 		END IF;
@@ -669,7 +671,7 @@ BEGIN
 			rel := CASE WHEN octet_length(tag[1]) = 32
 			    AND octet_length(relay_box[1]) BETWEEN 48 AND 1024
 			    AND expiry[1] > now_us AND (not_after[1] = 0
-			    OR expiry[1] <= not_after[1])
+			    OR expiry[1] <= not_after[1]) AND expiry[1] > send_at[1]
 			    AND expiry[1] <= now_us + 259500000000 AND kind[1] <> 's'
 			    AND why[1] <> 'paused' THEN d.submit_leaves(t[1], box[1],
 			    tag_mode[1], tag_mode_epoch[1], findings_set[1]) END;
@@ -699,6 +701,11 @@ BEGIN
 			box_b[at] := box_b[at] + size[i];
 		ELSE
 			why[1] := '';
+		END IF;
+		-- Mail for later waits as long from then on.
+		IF send_at[i] > now_us THEN
+			hold[i] := hold[i] + (send_at[i] - now_us)
+			    * interval '1 microsecond';
 		END IF;
 		IF not_after[i] <> 0 THEN
 			hold[i] := least(hold[i], to_timestamp(not_after[i] / 1000000.0));

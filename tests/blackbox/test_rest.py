@@ -11,6 +11,7 @@ import os
 import random
 import re
 import ssl
+import time
 
 import pytest
 
@@ -450,6 +451,26 @@ def test_fields_are_checked(gate, bot, change, field):
     assert got[0] == 422, got
     assert got[2]["field"].startswith(field), got[2]
     assert gate.count() == before
+
+
+def test_mail_for_later(gate, bot):
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(
+        time.time() + 7200))
+    doc = stored(bot.send(subject="later", send_at=when))
+    assert doc["status"] == "held"
+    got = bot.get("/v1/messages/" + doc["message_id"])[2]
+    assert got["send_at"].startswith(when[:-1])
+    row = gate.sql("SELECT send_at FROM d.message WHERE subject = 'later'")
+    assert row[0]["send_at"] % 1000000 == 0
+    doc = stored(bot.send_raw(RAW % b"later", send_at=when))
+    got = bot.get("/v1/messages/" + doc["message_id"])[2]
+    assert got["send_at"].startswith(when[:-1])
+    for more in ({"not_after": when}, {"send_at": "soon"},
+                 {"send_at": "2099-01-01T00:00:00Z"}):
+        assert refusal(bot.send(**dict({"send_at": when}, **more))) == (
+            422, "validation_error")
+    path = "/v1/messages/%s/cancel" % doc["message_id"]
+    assert bot.call("POST", path)[2]["status"] == "canceled"
 
 
 @pytest.mark.parametrize("address", [

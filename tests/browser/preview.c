@@ -355,6 +355,13 @@ message(struct buf *out)
 	view_message(out, &shell, &m);
 	save("message-low.html", out);
 	m = message_of();
+	m.risk = VIEW_RISK_LOW;
+	m.send_at_us = NOW + 5 * DAY;
+	m.not_after_us = NOW + 6 * DAY;
+	m.lapses_us = NOW + 3 * DAY;
+	view_message(out, &shell, &m);
+	save("message-later.html", out);
+	m = message_of();
 	memcpy(sent, m.rcpts, sizeof(sent));
 	sent[0].delivery = 3;
 	sent[0].reply = "250 2.0.0 OK queued as 4F2B1";
