@@ -49,8 +49,8 @@ key_id(int64_t key)
 	return json_sprintf("%lld", (long long)key);
 }
 
-static json_t *
-inbox(const struct store_cred *cred)
+json_t *
+api_render_inbox(const struct store_cred *cred)
 {
 	return json_pack(
 	    "{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:o, s:o}",
@@ -89,7 +89,7 @@ permissions(const struct store_cred *cred)
 static json_t *
 me(const struct store_cred *cred)
 {
-	json_t *doc = inbox(cred), *limits, *used;
+	json_t *doc = api_render_inbox(cred), *limits, *used;
 
 	limits = json_pack("{s:i, s:i, s:i, s:i, s:I, s:i, s:I}",
 	    "messages_hour", cred->lim_hour, "messages_day", cred->lim_day,
@@ -144,103 +144,6 @@ api_op_auth_me(struct http_request *req)
 	struct api_call *call = api_call_new(req);
 
 	call->op = store_limits(api_cred(req), on_limits, call);
-}
-
-/* The list has one, as a key has one inbox. */
-static void
-on_created(void *arg, enum err_code code, int64_t at)
-{
-	struct api_call *call = arg;
-	bool list = call->number != 0;
-	struct http_request *req = api_call_end(call);
-	json_t *doc;
-
-	if (code != E_NONE) {
-		api_refuse(req, code);
-		return;
-	}
-	doc = inbox(api_cred(req));
-	json_object_set_new(doc, "created_at", api_json_time(at));
-	json_object_set_new(doc, "updated_at", api_json_time(at));
-	if (list)
-		doc = json_pack("{s:i, s:i, s:n, s:[o]}", "count", 1, "limit",
-		    API_LIMIT_MAX, "next_page_token", "inboxes", doc);
-	http_reply_json(req, 200, doc);
-}
-
-static void
-ask_inbox(struct http_request *req, int list)
-{
-	struct api_call *call = api_call_new(req);
-
-	call->number = list;
-	call->op = store_inbox_created(api_cred(req), on_created, call);
-}
-
-void
-api_op_inboxes_list(struct http_request *req)
-{
-	ask_inbox(req, 1);
-}
-
-void
-api_op_inboxes_get(struct http_request *req)
-{
-	ask_inbox(req, 0);
-}
-
-static void
-on_lowered(void *arg, enum err_code code, int mode)
-{
-	struct http_request *req = api_call_end(arg);
-	struct store_cred now;
-
-	if (code == E_STATE_CONFLICT || code == E_MISSING_PERMISSION) {
-		http_fail(req, E_MISSING_PERMISSION,
-		    "a key makes the mode stricter, at most to gated_all; "
-		    "an operator can do more");
-		return;
-	}
-	if (code != E_NONE) {
-		api_refuse(req, code);
-		return;
-	}
-	now = *api_cred(req);
-	now.mode = mode;
-	http_reply_json(req, 200, inbox(&now));
-	secret_wipe(&now.proof);
-	secret_wipe(&now.idem);
-}
-
-void
-api_op_inboxes_patch(struct http_request *req)
-{
-	static const char *const names[] = { "oversight_mode", NULL };
-	struct api_fault fault = { 0 };
-	enum policy_mode mode = MODE_READ_ONLY;
-	struct api_call *call;
-	const char *body;
-	struct str name;
-	json_t *root;
-	size_t n;
-
-	body = http_request_body(req, &n);
-	root = api_json_object(body, n, &fault);
-	if (root != NULL) {
-		api_json_known(root, names, &fault);
-		name = api_json_str(root, "oversight_mode", 20, &fault);
-		if (!policy_mode_find(name.p, &mode) || mode == MODE_READ_ONLY)
-			api_fault_set(&fault, E_VALIDATION_ERROR,
-			    "oversight_mode",
-			    "must be gated_all, gated_send or monitored");
-	}
-	json_decref(root);
-	if (fault.code != E_NONE) {
-		api_fault_reply(req, &fault);
-		return;
-	}
-	call = api_call_new(req);
-	call->op = store_mode_lower(api_cred(req), mode, on_lowered, call);
 }
 
 static void

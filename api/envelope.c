@@ -60,6 +60,25 @@ has_control(struct str s)
 	return false;
 }
 
+void
+send_take_labels(struct send_list *list, struct arena *mem, json_t *root,
+    const char *name, struct api_fault *fault)
+{
+	size_t i;
+
+	if (json_is_string(json_object_get(root, name)))
+		api_fault_set(fault, E_VALIDATION_ERROR, name,
+		    "must be an array of strings");
+	api_json_array(root, name, SEND_LABELS_MAX, fault);
+	send_take_list(list, mem, root, name, SEND_LABELS_MAX, fault);
+	for (i = 0; i < list->n; i++)
+		if (list->v[i].n == 0 || list->v[i].n > SEND_LABEL_MAX ||
+		    has_control(list->v[i]))
+			api_fault_set(fault, E_VALIDATION_ERROR, name,
+			    "label %zu: 1 to %d bytes without controls", i,
+			    SEND_LABEL_MAX);
+}
+
 static void
 take_labels(struct submit_envelope *env, struct arena *mem, json_t *root,
     struct api_fault *fault)
@@ -68,17 +87,8 @@ take_labels(struct submit_envelope *env, struct arena *mem, json_t *root,
 	struct buf joined = { 0 };
 	size_t i;
 
-	if (json_is_string(json_object_get(root, "labels")))
-		api_fault_set(fault, E_VALIDATION_ERROR, "labels",
-		    "must be an array of strings");
-	api_json_array(root, "labels", SEND_LABELS_MAX, fault);
-	send_take_list(&list, mem, root, "labels", SEND_LABELS_MAX, fault);
+	send_take_labels(&list, mem, root, "labels", fault);
 	for (i = 0; i < list.n; i++) {
-		if (list.v[i].n == 0 || list.v[i].n > SEND_LABEL_MAX ||
-		    has_control(list.v[i]))
-			api_fault_set(fault, E_VALIDATION_ERROR, "labels",
-			    "label %zu: 1 to %d bytes without controls", i,
-			    SEND_LABEL_MAX);
 		if (i > 0)
 			buf_putc(&joined, '\n');
 		buf_add_str(&joined, list.v[i]);

@@ -129,6 +129,13 @@ json_t *api_render_recipient(const struct store_recipient *r);
 json_t *api_render_event(
     const struct uuid *message, const struct store_event *e);
 
+/* account.c: what the key's sign-in knows of its inbox. */
+json_t *api_render_inbox(const struct store_cred *cred);
+
+/* messages.c: a time of the query; left as it is without one. */
+void api_time_query(const struct http_request *req, const char *name,
+    int64_t *us, struct api_fault *fault);
+
 /* v0.c */
 http_dress_fn api_v0_dress;
 

@@ -17,6 +17,7 @@
 struct list_query {
 	struct store_list list;
 	char states[64];
+	struct buf labels; /* joined by \n */
 	struct buf filters; /* all of it, for the page token */
 };
 
@@ -45,8 +46,8 @@ take_status(struct list_query *q, const char *text, struct api_fault *fault)
 	q->list.states = n > 0 ? q->states : NULL;
 }
 
-static void
-take_time(const struct http_request *req, const char *name, int64_t *us,
+void
+api_time_query(const struct http_request *req, const char *name, int64_t *us,
     struct api_fault *fault)
 {
 	const char *text = http_request_query(req, name);
@@ -54,6 +55,36 @@ take_time(const struct http_request *req, const char *name, int64_t *us,
 	if (text != NULL && !api_time_parse(str_of(text), us))
 		api_fault_set(fault, E_VALIDATION_ERROR, name,
 		    "not a time like 2026-01-31T12:00:00Z");
+}
+
+/* One label, or a JSON array of those that a message must all have. */
+static void
+take_labels(const struct http_request *req, struct list_query *q,
+    struct api_fault *fault)
+{
+	const char *text = http_request_query(req, "labels");
+	json_t *list, *item;
+	size_t i;
+
+	if (text == NULL || text[0] != '[') {
+		q->list.label = text;
+		return;
+	}
+	list = json_loads(text, 0, NULL);
+	if (!json_is_array(list))
+		api_fault_set(fault, E_VALIDATION_ERROR, "labels",
+		    "not a label, nor a JSON array of labels");
+	json_array_foreach(list, i, item)
+	{
+		if (!json_is_string(item))
+			api_fault_set(fault, E_VALIDATION_ERROR, "labels",
+			    "item %zu is not a string", i);
+		else
+			buf_printf(&q->labels, "%s%s", i > 0 ? "\n" : "",
+			    json_string_value(item));
+	}
+	json_decref(list);
+	q->list.label = q->labels.n > 0 ? buf_cstr(&q->labels) : NULL;
 }
 
 static void
@@ -72,9 +103,9 @@ take_query(const struct http_request *req, struct list_query *q,
 		    "must be sent or received");
 	if (status != NULL)
 		take_status(q, status, fault);
-	take_time(req, "after", &q->list.since, fault);
-	take_time(req, "before", &q->list.until, fault);
-	q->list.label = http_request_query(req, "labels");
+	api_time_query(req, "after", &q->list.since, fault);
+	api_time_query(req, "before", &q->list.until, fault);
+	take_labels(req, q, fault);
 	buf_printf(&q->filters, "%s|%lld|%lld|%s",
 	    q->list.states != NULL ? q->list.states : "",
 	    (long long)q->list.since, (long long)q->list.until,
@@ -129,6 +160,7 @@ api_op_messages_list(struct http_request *req)
 		call->op =
 		    store_message_list(api_cred(req), &q.list, on_list, call);
 	}
+	buf_free(&q.labels);
 	buf_free(&q.filters);
 }
 

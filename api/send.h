@@ -27,6 +27,10 @@ struct send_list {
 void send_take_list(struct send_list *list, struct arena *mem, json_t *root,
     const char *name, size_t max, struct api_fault *fault);
 
+/* Labels as SEND_LABEL_MAX has them. */
+void send_take_labels(struct send_list *list, struct arena *mem, json_t *root,
+    const char *name, struct api_fault *fault);
+
 /* Members that JSON requests and X-Postern-Envelope have in common. */
 void send_take_common(struct submit_envelope *env, struct arena *mem,
     json_t *root, struct api_fault *fault);

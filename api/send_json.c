@@ -6,11 +6,12 @@
 #include "api/send.h"
 #include "base/secret.h"
 #include "mail/compose.h"
+#include "mail/markdown.h"
 
 static const char *const names[] = { "to", "cc", "bcc", "reply_to", "subject",
-	"text", "html", "attachments", "headers", "labels", "in_reply_to",
-	"references", "send_at", "not_after", "context", "duplicate", "revises",
-	"track_opens", NULL };
+	"text", "html", "markdown", "attachments", "headers", "labels",
+	"in_reply_to", "references", "send_at", "not_after", "context",
+	"duplicate", "revises", "track_opens", NULL };
 
 /* One attachment; `field` names it. */
 static void
@@ -150,6 +151,31 @@ take_threading(
 	c->reference_count = refs.n;
 }
 
+/* Markdown is the text, unless there is one, and becomes the HTML. */
+static void
+take_texts(
+    struct compose *c, struct arena *mem, json_t *root, struct api_fault *fault)
+{
+	struct str markdown =
+	    api_json_str(root, "markdown", MARKDOWN_MAX, fault);
+	struct buf html = { 0 };
+
+	c->text = api_json_str(root, "text", SIZE_MAX, fault);
+	c->html = api_json_str(root, "html", SIZE_MAX, fault);
+	if (markdown.n == 0)
+		return;
+	if (c->html.n > 0)
+		api_fault_set(fault, E_VALIDATION_ERROR, "markdown",
+		    "becomes the HTML: there cannot be html too");
+	if (!markdown_html(&html, markdown))
+		api_fault_set(fault, E_VALIDATION_ERROR, "markdown",
+		    "cannot be made into HTML");
+	if (c->text.n == 0)
+		c->text = markdown;
+	c->html = str_of(arena_str(mem, buf_str(&html)));
+	buf_free(&html);
+}
+
 static void
 compose(struct submit_envelope *env, struct arena *mem, struct buf *out,
     json_t *root, const struct store_cred *cred, struct api_fault *fault)
@@ -166,8 +192,7 @@ compose(struct submit_envelope *env, struct arena *mem, struct buf *out,
 	c.from = str_of(cred->address);
 	take_addresses(&c, env, mem, root, fault);
 	c.subject = api_json_str(root, "subject", COMPOSE_SUBJECT_MAX, fault);
-	c.text = api_json_str(root, "text", SIZE_MAX, fault);
-	c.html = api_json_str(root, "html", SIZE_MAX, fault);
+	take_texts(&c, mem, root, fault);
 	take_threading(&c, mem, root, fault);
 	take_headers(&c, mem, root, fault);
 	take_attachments(&c, mem, root, fault);

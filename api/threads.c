@@ -103,11 +103,11 @@ fill_thread(struct store_thread *t, struct buf *rcpts, struct buf *labels,
 	for (i = 0; i < count; i++) {
 		buf_printf(rcpts, "%s\n", m[i].rcpts);
 		buf_printf(labels, "%s\n", m[i].labels);
-		t->size += m[i].size;
 	}
 	t->thread = m[0].thread;
-	t->last = m[count - 1].message;
-	t->messages = (int64_t)count;
+	t->last = m[0].last;
+	t->messages = m[0].total;
+	t->size = m[0].total_size;
 	t->subject = m[0].subject;
 	t->rcpts = buf_cstr(rcpts);
 	t->labels = buf_cstr(labels);

@@ -67,6 +67,15 @@ text_check(struct work *w, struct str s, size_t max, const char *field)
 	return true;
 }
 
+bool
+compose_text_valid(struct str text)
+{
+	struct compose_error err;
+	struct work w = { .err = &err };
+
+	return text_check(&w, text, SIZE_MAX, "");
+}
+
 /* Fields that are ours to write, or that mean something to relays. */
 static const char *const denied[] = { "From", "Sender", "To", "Cc", "Bcc",
 	"Subject", "Date", "Message-ID", "Reply-To", "In-Reply-To",

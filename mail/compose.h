@@ -67,6 +67,8 @@ bool compose_build(
  */
 bool compose_address(struct buf *wire, struct str given, bool allow_utf8,
     struct compose_error *err);
+/* Valid UTF-8 without anything that ends or hides a line. */
+bool compose_text_valid(struct str text);
 /* May an agent set this field of its own? */
 bool compose_header_allowed(struct str name);
 

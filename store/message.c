@@ -11,25 +11,6 @@
 
 #include "base/xalloc.h"
 
-struct store_op {
-	struct pg_req *req;
-	struct limit_op *peek;
-	void (*tell)(struct store_op *op, enum err_code code,
-	    const struct pg_result *res);
-	union {
-		store_list_fn *list;
-		store_message_fn *message;
-		store_recipients_fn *recipients;
-		store_events_fn *events;
-		store_state_fn *state;
-		store_keys_fn *keys;
-		store_limits_fn *limits;
-		store_threads_fn *threads;
-		store_time_fn *time;
-	} done;
-	void *arg;
-};
-
 static const struct uuid none;
 
 void
@@ -55,10 +36,9 @@ on_answer(void *arg, enum pg_err err, const struct pg_result *res)
 	free(op);
 }
 
-static struct store_op *
-ask(const struct store_cred *cred, const char *sql, struct pg_args *args,
-    void (*tell)(struct store_op *, enum err_code, const struct pg_result *),
-    void *arg)
+struct store_op *
+store_op_ask(const struct store_cred *cred, const char *sql,
+    struct pg_args *args, store_tell_fn *tell, void *arg)
 {
 	struct store_op *op = xcalloc(1, sizeof(*op));
 
@@ -117,14 +97,27 @@ rows_of(enum err_code code, const struct pg_result *res)
 	return code == E_NONE ? (size_t)pg_rows(res) : 0;
 }
 
+/* Of a thread every row says how much there is. */
+static void
+read_total(struct store_message *m, const struct pg_result *res, int row)
+{
+	if (!pg_has(res, "total"))
+		return;
+	m->total = pg_get_i64(res, row, "total");
+	m->total_size = pg_get_i64(res, row, "total_size");
+	m->last = pg_get_uuid(res, row, "last_id");
+}
+
 static void
 tell_list(struct store_op *op, enum err_code code, const struct pg_result *res)
 {
 	size_t i, n = rows_of(code, res);
 	struct store_message *m = xcalloc(n + 1, sizeof(*m));
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		store_message_read(&m[i], res, (int)i);
+		read_total(&m[i], res, (int)i);
+	}
 	op->done.list(op->arg, code, m, n);
 	free(m);
 }
@@ -143,9 +136,9 @@ store_message_list(const struct store_cred *cred,
 	pg_time(&args, query->since);
 	pg_time(&args, query->until);
 	pg_text(&args, query->label);
-	op =
-	    ask(cred, "select * from api.my_list_1($1,$2,$3,$4,$5,$6,$7,$8,$9)",
-		&args, tell_list, arg);
+	op = store_op_ask(cred,
+	    "select * from api.my_list_1($1,$2,$3,$4,$5,$6,$7,$8,$9)", &args,
+	    tell_list, arg);
 	op->done.list = done;
 	return op;
 }
@@ -160,8 +153,8 @@ store_thread_messages(const struct store_cred *cred, const struct uuid *thread,
 	store_cred_args(&args, cred);
 	pg_uuid(&args, thread);
 	pg_i32(&args, 100);
-	op = ask(cred, "select * from api.my_thread_1($1,$2,$3,$4,$5)", &args,
-	    tell_list, arg);
+	op = store_op_ask(cred, "select * from api.my_thread_1($1,$2,$3,$4,$5)",
+	    &args, tell_list, arg);
 	op->done.list = done;
 	return op;
 }
@@ -202,30 +195,10 @@ store_threads(const struct store_cred *cred, const struct uuid *after,
 	store_cred_args(&args, cred);
 	pg_uuid(&args, uuid_eq(after, &none) ? NULL : after);
 	pg_i32(&args, limit);
-	op = ask(cred, "select * from api.my_threads_1($1,$2,$3,$4,$5)", &args,
-	    tell_threads, arg);
+	op =
+	    store_op_ask(cred, "select * from api.my_threads_1($1,$2,$3,$4,$5)",
+		&args, tell_threads, arg);
 	op->done.threads = done;
-	return op;
-}
-
-static void
-tell_time(struct store_op *op, enum err_code code, const struct pg_result *res)
-{
-	op->done.time(op->arg, code,
-	    rows_of(code, res) > 0 ? pg_get_time(res, 0, "created_at") : 0);
-}
-
-struct store_op *
-store_inbox_created(
-    const struct store_cred *cred, store_time_fn *done, void *arg)
-{
-	struct pg_args args = { 0 };
-	struct store_op *op;
-
-	store_cred_args(&args, cred);
-	op = ask(cred, "select * from api.my_inbox_1($1,$2,$3)", &args,
-	    tell_time, arg);
-	op->done.time = done;
 	return op;
 }
 
@@ -260,8 +233,8 @@ store_message_get(const struct store_cred *cred, const struct uuid *id,
 	struct store_op *op;
 
 	put_message(&args, cred, id);
-	op = ask(cred, "select * from api.my_get_1($1,$2,$3,$4)", &args,
-	    tell_message, arg);
+	op = store_op_ask(cred, "select * from api.my_get_1($1,$2,$3,$4)",
+	    &args, tell_message, arg);
 	op->done.message = done;
 	return op;
 }
@@ -302,8 +275,9 @@ store_message_recipients(const struct store_cred *cred, const struct uuid *id,
 	struct store_op *op;
 
 	put_message(&args, cred, id);
-	op = ask(cred, "select * from api.my_recipients_1($1,$2,$3,$4)", &args,
-	    tell_recipients, arg);
+	op =
+	    store_op_ask(cred, "select * from api.my_recipients_1($1,$2,$3,$4)",
+		&args, tell_recipients, arg);
 	op->done.recipients = done;
 	return op;
 }
@@ -339,8 +313,8 @@ store_message_events(const struct store_cred *cred, const struct uuid *id,
 	struct store_op *op;
 
 	put_message(&args, cred, id);
-	op = ask(cred, "select * from api.my_events_1($1,$2,$3,$4)", &args,
-	    tell_events, arg);
+	op = store_op_ask(cred, "select * from api.my_events_1($1,$2,$3,$4)",
+	    &args, tell_events, arg);
 	op->done.events = done;
 	return op;
 }
@@ -353,8 +327,6 @@ tell_state(struct store_op *op, enum err_code code, const struct pg_result *res)
 
 	if (res != NULL && pg_rows(res) == 1 && pg_has(res, "state"))
 		state = pg_get_int(res, 0, "state");
-	else if (res != NULL && pg_rows(res) == 1 && pg_has(res, "mode"))
-		state = pg_get_int(res, 0, "mode");
 	op->done.state(op->arg, code, state);
 }
 
@@ -366,23 +338,8 @@ store_message_cancel(const struct store_cred *cred, const struct uuid *id,
 	struct store_op *op;
 
 	put_message(&args, cred, id);
-	op = ask(cred, "select * from api.cancel_1($1,$2,$3,$4)", &args,
-	    tell_state, arg);
-	op->done.state = done;
-	return op;
-}
-
-struct store_op *
-store_mode_lower(
-    const struct store_cred *cred, int mode, store_state_fn *done, void *arg)
-{
-	struct pg_args args = { 0 };
-	struct store_op *op;
-
-	store_cred_args(&args, cred);
-	pg_i16(&args, mode);
-	op = ask(cred, "select * from api.mode_lower_1($1,$2,$3,$4)", &args,
-	    tell_state, arg);
+	op = store_op_ask(cred, "select * from api.cancel_1($1,$2,$3,$4)",
+	    &args, tell_state, arg);
 	op->done.state = done;
 	return op;
 }
@@ -418,7 +375,7 @@ store_keys(const struct store_cred *cred, store_keys_fn *done, void *arg)
 	struct store_op *op;
 
 	store_cred_args(&args, cred);
-	op = ask(
+	op = store_op_ask(
 	    cred, "select * from api.keys_1($1,$2,$3)", &args, tell_keys, arg);
 	op->done.keys = done;
 	return op;
@@ -433,8 +390,8 @@ store_key_revoke(
 
 	store_cred_args(&args, cred);
 	pg_i64(&args, key);
-	op = ask(cred, "select * from api.key_revoke_1($1,$2,$3,$4)", &args,
-	    tell_state, arg);
+	op = store_op_ask(cred, "select * from api.key_revoke_1($1,$2,$3,$4)",
+	    &args, tell_state, arg);
 	op->done.state = done;
 	return op;
 }

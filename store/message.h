@@ -47,6 +47,9 @@ struct store_message {
 	int attachments;
 	int64_t key;
 	int64_t created_at, updated_at;
+	/* of a thread: all of it, more than is listed */
+	int64_t total, total_size;
+	struct uuid last;
 };
 
 struct store_list {
@@ -54,7 +57,7 @@ struct store_list {
 	int limit; /* 1-100 */
 	const char *states; /* "1,2" or NULL */
 	int64_t since, until; /* us since 1970, 0 = open */
-	const char *label; /* or NULL */
+	const char *label; /* all of these, joined by \n, or NULL */
 };
 
 typedef void store_list_fn(void *arg, enum err_code code,
@@ -78,11 +81,6 @@ typedef void store_threads_fn(void *arg, enum err_code code,
 /* Newest first; `after` is the last message of a thread, or all zero. */
 struct store_op *store_threads(const struct store_cred *cred,
     const struct uuid *after, int limit, store_threads_fn *done, void *arg);
-
-/* When was the inbox made? us since 1970. */
-typedef void store_time_fn(void *arg, enum err_code code, int64_t at);
-struct store_op *store_inbox_created(
-    const struct store_cred *cred, store_time_fn *done, void *arg);
 
 typedef void store_message_fn(
     void *arg, enum err_code code, const struct store_message *m);
@@ -120,10 +118,6 @@ struct store_op *store_message_events(const struct store_cred *cred,
 typedef void store_state_fn(void *arg, enum err_code code, int state);
 struct store_op *store_message_cancel(const struct store_cred *cred,
     const struct uuid *id, store_state_fn *done, void *arg);
-
-/* The mode becomes stricter; `state` in the callback is the mode now. */
-struct store_op *store_mode_lower(
-    const struct store_cred *cred, int mode, store_state_fn *done, void *arg);
 
 /*
  * The frozen bytes, opened with the key that store_token_kek() made from the

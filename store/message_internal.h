@@ -5,8 +5,36 @@
 #ifndef STORE_MESSAGE_INTERNAL_H
 #define STORE_MESSAGE_INTERNAL_H
 
+#include "store/inbox.h"
 #include "store/message.h"
 #include "store/store_internal.h"
+
+typedef void store_tell_fn(
+    struct store_op *op, enum err_code code, const struct pg_result *res);
+
+struct store_op {
+	struct pg_req *req;
+	struct limit_op *peek;
+	store_tell_fn *tell;
+	union {
+		store_list_fn *list;
+		store_message_fn *message;
+		store_recipients_fn *recipients;
+		store_events_fn *events;
+		store_state_fn *state;
+		store_keys_fn *keys;
+		store_limits_fn *limits;
+		store_threads_fn *threads;
+		store_inbox_fn *inbox;
+		store_usage_fn *usage;
+		store_labels_fn *labels;
+	} done;
+	void *arg;
+};
+
+/* Ask; `tell` gives the rows to op->done, which the caller sets. */
+struct store_op *store_op_ask(const struct store_cred *cred, const char *sql,
+    struct pg_args *args, store_tell_fn *tell, void *arg);
 
 /* Columns M of docs/store-api.md; texts are borrowed from `res`. */
 void store_message_read(

@@ -37,7 +37,7 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
 	    s.round, s.state, m.digest, m.mail_from,
 	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
-	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.header_from, coalesce(b.labels, m.labels), m.size, m.chunks, m.rfc_message_id,
 	    m.in_reply_to, m.refs, m.reasons,
 	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
 	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
@@ -46,6 +46,8 @@ BEGIN
 	    FROM d.state s
 	    JOIN d.message m ON m.message_id = s.message_id
 	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    LEFT JOIN d.message_label b ON b.message_id = m.message_id
+	        AND b.tenant_id = m.tenant_id
 	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
 	        y.at FROM d.decision y WHERE y.message_id = m.message_id
 	        AND y.tenant_id = m.tenant_id AND y.version = m.version
@@ -56,7 +58,8 @@ BEGIN
 	    AND (until IS NULL OR s.message_id < d.uuid_floor(until))
 	    AND (states IS NULL OR s.state::text
 	        = ANY (string_to_array(states, ',')))
-	    AND (label IS NULL OR label = ANY (string_to_array(m.labels, E'\n')))
+	    AND (label IS NULL OR string_to_array(label, E'\n')
+	        <@ string_to_array(coalesce(b.labels, m.labels), E'\n'))
 	    AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
 	        FROM d.credential z WHERE z.tenant_id = t
 	        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage))
@@ -85,7 +88,7 @@ BEGIN
 		RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
 	    s.round, s.state, m.digest, m.mail_from,
 	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
-	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.header_from, coalesce(b.labels, m.labels), m.size, m.chunks, m.rfc_message_id,
 	    m.in_reply_to, m.refs, m.reasons,
 	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
 	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
@@ -96,7 +99,9 @@ BEGIN
 		    FROM d.state s
 		    JOIN d.message m ON m.message_id = s.message_id
 		        AND m.tenant_id = s.tenant_id AND m.version = s.version
-		    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
+		    LEFT JOIN d.message_label b ON b.message_id = m.message_id
+	        AND b.tenant_id = m.tenant_id
+	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
 	        y.at FROM d.decision y WHERE y.message_id = m.message_id
 	        AND y.tenant_id = m.tenant_id AND y.version = m.version
 	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
@@ -160,10 +165,12 @@ BEGIN
 	            ORDER BY y.message_id) FILTER (WHERE y.nth <= 10) AS rcpts,
 	        string_agg(y.labels, E'\n') FILTER (WHERE y.nth <= 10) AS labels
 	        FROM (SELECT z.message_id, z.size, z.created_at, z.subject,
-	            z.rcpt, z.labels,
+	            z.rcpt, coalesce(b.labels, z.labels) AS labels,
 	            row_number() OVER (ORDER BY z.message_id DESC) AS nth,
 	            row_number() OVER (ORDER BY z.message_id) AS nth_old
-	            FROM d.message z
+	            FROM d.message z LEFT JOIN d.message_label b
+	                ON b.message_id = z.message_id
+	                AND b.tenant_id = z.tenant_id
 	            WHERE z.tenant_id = t AND z.inbox_id = c.inbox_id
 	            AND z.version = 1 AND (z.message_id = l.thread_id
 	            OR z.thread_id = l.thread_id
@@ -180,7 +187,7 @@ CREATE FUNCTION api.my_thread_1(t bigint, k bigint, a bytea, th uuid,
 	hold_until timestamptz, verdict text, category text, note text, hint text,
 	edited boolean, decided_at timestamptz, send_at bigint, not_after bigint,
 	test boolean, attachments int, key_id bigint, created_at timestamptz,
-	updated_at timestamptz)
+	updated_at timestamptz, total bigint, total_size bigint, last_id uuid)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' AS $$
@@ -201,20 +208,27 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
 	    s.round, s.state, m.digest, m.mail_from,
 	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
-	    m.header_from, m.labels, m.size, m.chunks, m.rfc_message_id,
+	    m.header_from, coalesce(b.labels, m.labels), m.size, m.chunks, m.rfc_message_id,
 	    m.in_reply_to, m.refs, m.reasons,
 	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
 	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
 	    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
-	    s.changed_at
+	    s.changed_at, n.total, n.size, n.last_id
 	    FROM (SELECT y.message_id FROM d.message y
 	        WHERE (y.message_id = th OR y.thread_id = th
 	            AND y.thread_id <> y.message_id) AND y.tenant_id = t
 	        AND y.inbox_id = c.inbox_id AND y.version = 1
 	        ORDER BY y.message_id LIMIT least(greatest(lim, 1), 100)) z
+	    CROSS JOIN (SELECT count(*) AS total, sum(y.size)::bigint AS size,
+	        max(y.message_id::text)::uuid AS last_id FROM d.message y
+	        WHERE (y.message_id = th OR y.thread_id = th
+	            AND y.thread_id <> y.message_id) AND y.tenant_id = t
+	        AND y.inbox_id = c.inbox_id AND y.version = 1) n
 	    JOIN d.state s ON s.message_id = z.message_id AND s.tenant_id = t
 	    JOIN d.message m ON m.message_id = s.message_id
 	        AND m.tenant_id = s.tenant_id AND m.version = s.version
+	    LEFT JOIN d.message_label b ON b.message_id = m.message_id
+	        AND b.tenant_id = m.tenant_id
 	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
 	        y.at FROM d.decision y WHERE y.message_id = m.message_id
 	        AND y.tenant_id = m.tenant_id AND y.version = m.version
@@ -223,7 +237,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION api.my_inbox_1(t bigint, k bigint, a bytea)
-	RETURNS TABLE (status int, code text, created_at timestamptz)
+	RETURNS TABLE (status int, code text, created_at timestamptz,
+	display_name text, metadata text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' AS $$
@@ -232,9 +247,9 @@ DECLARE
 	c record;
 BEGIN
 	c := d.agent(t, k, a);
-	RETURN QUERY SELECT c.status, c.code, (SELECT x.created_at FROM d.inbox x
-	    WHERE c.status = 200 AND x.tenant_id = t
-	    AND x.inbox_id = c.inbox_id);
+	RETURN QUERY SELECT c.status, c.code, x.created_at, x.display_name,
+	    x.metadata FROM (SELECT 1) one LEFT JOIN d.inbox x
+	    ON c.status = 200 AND x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 
 -- Is the message this key's to see? 200, or why not.

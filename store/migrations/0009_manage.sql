@@ -87,6 +87,8 @@ BEGIN
 	    - interval '1 hour';
 	DELETE FROM d.operator_session z WHERE z.expires_at < clock_timestamp()
 	    - interval '30 days';
+	DELETE FROM d.message_label b WHERE b.message_id < d.uuid_floor(
+	    clock_timestamp() - (meta_days + 14) * interval '1 day');
 	DELETE FROM d.draft f WHERE f.message_id IS NOT NULL
 	    AND f.updated_at < clock_timestamp() - interval '30 days';
 	DELETE FROM d.claim c WHERE c.expires_at < clock_timestamp()

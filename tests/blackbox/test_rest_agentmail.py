@@ -2,6 +2,7 @@
 """/v0 with the stock npm client; replies and threads with our own."""
 
 import base64
+import os
 import socket
 import threading
 
@@ -125,6 +126,59 @@ def test_replies_make_a_thread(stock, gate):
     rest = stock("inboxes.threads.list", BOX, {
         "limit": 100, "pageToken": listed["nextPageToken"]})
     assert sent["threadId"] not in [t["threadId"] for t in rest["threads"]]
+
+
+def test_labels_and_a_name_of_the_stock_client(stock, gate):
+    sent = stock("inboxes.messages.send", BOX, {
+        "to": ["ada@example.org"], "subject": "labels", "text": "x",
+        "labels": ["a", "b"]})
+    got = stock("inboxes.messages.update", BOX, sent["messageId"], {
+        "addLabels": ["c", "b"], "removeLabels": ["a"]})
+    assert (got["messageId"], got["labels"]) == (sent["messageId"],
+                                                 ["b", "c"])
+    for read in (stock("inboxes.messages.get", BOX, sent["messageId"]),
+                 stock("inboxes.messages.list", BOX, {"limit": 1,
+                       "labels": ["c"]})["messages"][0],
+                 stock("inboxes.threads.get", BOX, sent["threadId"])[
+                     "messages"][0]):
+        assert read["labels"] == ["b", "c"]
+    assert sent["messageId"] not in [m["messageId"] for m in stock(
+        "inboxes.messages.list", BOX, {"labels": ["a"]})["messages"]]
+    box = stock("inboxes.update", BOX, {
+        "displayName": "Bot", "metadata": {"team": "blue", "n": 1}})
+    assert (box["displayName"], box["metadata"]) == (
+        "Bot", {"team": "blue", "n": 1})
+    stock("inboxes.update", BOX, {"metadata": {"n": None, "ok": True}})
+    assert stock("inboxes.get", BOX)["metadata"] == {
+        "team": "blue", "ok": True}
+    stock("inboxes.update", BOX, {"metadata": None})
+    assert stock("inboxes.get", BOX)["metadata"] == {}
+
+
+def test_the_stock_client_forwards(stock, gate):
+    sent = stock("inboxes.messages.send", BOX, {
+        "to": ["ada@example.org"], "cc": ["bob@example.org"],
+        "bcc": ["eve@example.org"], "subject": "news", "text": "the text",
+        "html": "<p>the html</p>", "attachments": [
+            {"filename": "a.txt", "content": "aMO8",
+             "contentType": "text/plain"},
+            {"filename": "b.bin", "content": "AAEC"}]})
+    got = stock("inboxes.messages.forward", BOX, sent["messageId"], {
+        "to": ["cy@example.org"], "text": "see <below>"})
+    assert got["status"] == "held"
+    mail = stock("inboxes.messages.get", BOX, got["messageId"])
+    assert (mail["subject"], mail["to"], mail["cc"]) == (
+        "Fwd: news", ["cy@example.org"], [])
+    assert mail["text"].startswith("see <below>\n\n---------- Forwarded")
+    assert "To: ada@example.org\nCc: bob@example.org" in mail["text"]
+    assert "eve" not in mail["text"] + mail["html"]
+    assert mail["text"].rstrip().endswith("the text")
+    assert "see &lt;below&gt;" in mail["html"]
+    assert "<p>the html</p>" in mail["html"]
+    assert [a["filename"] for a in mail["attachments"]] == ["a.txt", "b.bin"]
+    found = stock("inboxes.messages.getAttachment", BOX, got["messageId"],
+                  mail["attachments"][0]["attachmentId"])
+    assert stock.ask(fetch=found["downloadUrl"])["base64"] == "aMO8"
 
 
 def test_drafts_of_the_stock_client(stock, gate):
@@ -447,3 +501,96 @@ def test_a_draft_changed_meanwhile(bot, gate):
     assert bot.get("/v1/drafts?limit=1")[2]["drafts"][0]["content"] == \
         "unreadable"
     assert bot.call("DELETE", path)[0] == 200
+
+
+def test_what_is_no_label_and_no_name(bot, gate):
+    sent = stored(bot.send(subject="labels refused", labels=["old"]))
+    path = "/v1/messages/" + sent["message_id"]
+    for doc in ({"add_labels": "x"}, {"add_labels": ["a\nb"]},
+                {"add_labels": [""]}, {"add_labels": ["x" * 65]},
+                {"remove_labels": [1]}, {"labels": ["x"]},
+                {"add_labels": ["l%d" % i for i in range(21)]},
+                {"add_labels": ["l%d" % i for i in range(20)]}):
+        assert refusal(bot.call("PATCH", path, doc))[0] == 422, doc
+    assert bot.get(path)[2]["labels"] == ["old"]
+    assert refusal(Client(gate, gate.box.smtp_key).call(
+        "PATCH", path, {"add_labels": ["x"]})) == (403, "missing_permission")
+    assert refusal(Client(gate, gate.other.key).call(
+        "PATCH", path, {"add_labels": ["x"]})) == (404, "not_found")
+    other = Client(gate, gate.other.key)
+    for doc in ({}, {"display_name": "a\r\nBcc: x"}, {"metadata": {}},
+                {"display_name": "x" * 201}, {"metadata": []},
+                {"metadata": {"a": {}}}, {"metadata": {"a": ["b"]}},
+                {"metadata": {"a": "x" * 501}}, {"metadata": {"": "x"}},
+                {"metadata": {"k%d" % i: 1 for i in range(51)}},
+                {"metadata": {"a\nb": 1}}, {"display_name": "a\u2028b"}):
+        assert refusal(other.call("PATCH", "/v1/inboxes/me", doc))[
+            0] == 422, doc
+    for i in range(16):
+        got = other.call("PATCH", "/v1/inboxes/me", {
+            "metadata": {"k%d.%d" % (i, j): "x" * 400 for j in range(2)}})
+        if got[0] != 200:
+            break
+    # 8 KiB in all
+    assert refusal(got) == (422, "validation_error") and i > 6
+    # all or nothing
+    assert refusal(other.call("PATCH", "/v1/inboxes/me", {
+        "oversight_mode": "autonomous", "display_name": "loose"})) == (
+            403, "missing_permission")
+    assert other.get("/v1/inboxes/me")[2]["display_name"] != "loose"
+    row = gate.sql("SELECT count(*) AS n FROM d.audit WHERE event = "
+                   "'inbox.described'")
+    assert row[0]["n"] >= 6
+
+
+def test_usage_counts_by_day_and_status(gate):
+    box = gate.add_inbox("counted@acme.example", "acme")
+    agent = Client(gate, box.key)
+    ids = [stored(agent.send(subject="u%d" % i, cc=["bob@example.org"]))
+           for i in range(3)]
+    agent.call("POST", "/v1/messages/%s/cancel" % ids[0]["message_id"])
+    got = agent.get("/v1/usage")[2]
+    assert (got["messages"], got["recipients"]) == (3, 6)
+    assert got["by_status"] == {"held": 2, "canceled": 1}
+    assert sum(d["messages"] for d in got["days"]) == 3 and got["bytes"] > 0
+    past = agent.get("/v1/usage?before=2026-01-01T00:00:00Z")[2]
+    assert (past["messages"], past["days"]) == (0, [])
+    for query in ("after=x", "before=2026-01-01T00:00:00Z&after="
+                  "2026-02-01T00:00:00Z", "after=2001-01-01T00:00:00Z"):
+        assert refusal(agent.get("/v1/usage?" + query)) == (
+            422, "validation_error")
+    assert refusal(Client(gate, box.smtp_key).get("/v1/usage")) == (
+        403, "missing_permission")
+
+
+def test_what_cannot_be_forwarded(bot, gate):
+    big = base64.b64encode(os.urandom(730000)).decode()
+    mail = stored(bot.send(subject="too much", attachments=[
+        {"filename": "b", "content": big}]))
+    path = "/v1/messages/%s/forward" % mail["message_id"]
+    to = {"to": ["cy@example.org"]}
+    assert refusal(bot.call("POST", path, to)) == (413, "payload_too_large")
+    sent = stored(bot.send(subject="mine alone"))
+    path = "/v1/messages/%s/forward" % sent["message_id"]
+    assert refusal(Client(gate, gate.other.key).call("POST", path, to)) == (
+        404, "not_found")
+    assert refusal(Client(gate, gate.box.smtp_key).call(
+        "POST", path, to)) == (403, "missing_permission")
+    for doc in ({}, {"to": ["nobody"]}, dict(to, text=1),
+                dict(to, attachments={}), dict(to, markdown="x"),
+                dict(to, subject="a\nb"), dict(to, colour="red")):
+        assert refusal(bot.call("POST", path, doc))[0] == 422, doc
+    key = {"Idempotency-Key": "fwd-1"}
+    one, two = (stored(bot.call("POST", path, to, key)) for _ in range(2))
+    assert one["message_id"] == two["message_id"]
+
+
+def test_a_long_thread_counts_all(bot, gate):
+    first = stored(bot.send(subject="long"))
+    key = Client(gate, gate.box.smtp_key)
+    name = bot.get("/v1/messages/" + first["message_id"])[2]["rfc_message_id"]
+    for i in range(120):
+        last = stored(key.send(subject="long", text=str(i), in_reply_to=name))
+    got = bot.get("/v1/threads/" + first["thread_id"])[2]
+    assert got["message_count"] == 121 and got["count"] == 100
+    assert got["last_message_id"] == last["message_id"]

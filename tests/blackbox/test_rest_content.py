@@ -311,3 +311,23 @@ def test_dead_keys_and_foreign_ids_are_written_down(gate):  # noqa: F811
     wrong = From(gate, spare.key, "127.9.0.9")
     assert wrong.get("/v1/auth/me")[0] == 200
     assert len(audit(gate, "dead_key")) == count
+
+
+def test_markdown_is_text_and_html(gate):  # noqa: F811
+    bot = Client(gate, gate.boxes[0].key)
+    text = "# Hi\n\n[x](https://a.example) <b>bold</b> [y](javascript:z)"
+    doc = stored(bot.send(text=None, markdown=text))
+    got = bot.get("/v1/messages/" + doc["message_id"])[2]
+    assert got["text"].rstrip("\n") == text
+    assert "<h1>Hi</h1>" in got["html"]
+    assert '<a href="https://a.example">x</a> &lt;b&gt;' in got["html"]
+    assert "javascript" not in got["html"]
+    assert "multipart/alternative" in got["headers"]["Content-Type"]
+    doc = stored(bot.send(text="own", markdown="*m*"))
+    got = bot.get("/v1/messages/" + doc["message_id"])[2]
+    assert got["text"].rstrip("\n") == "own"
+    for more in ({"html": "<p>"}, {"markdown": 1},
+                 {"markdown": "x" * 131073}):
+        got = bot.send(**dict({"markdown": "x"}, **more))
+        assert refusal(got) == (422, "validation_error")
+        assert got[2]["field"] == "markdown"
