@@ -40,6 +40,7 @@ struct admin {
 	struct review_db *db;
 	struct redis *redis; /* to wake the workers; may be away */
 	struct pool *pool; /* argon2id, opening bodies */
+	char *auth_socket; /* where postern-auth answers */
 	char origin[300]; /* "https://host:port" that the pages live at */
 	int undo_s;
 	int64_t approve_ttl_us;

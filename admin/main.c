@@ -300,6 +300,7 @@ start(struct program *p, struct err *err)
 	    !store_check(conf, conf_store_login(PROGRAM), err))
 		return false;
 	use_numbers(p, conf);
+	p->admin.auth_socket = xstrdup(conf->auth_socket);
 	metrics_init(1, PROGRAM);
 	p->admin.loop = loop_new();
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
@@ -337,6 +338,7 @@ stop(struct program *p)
 	helper_pool_free(p->admin.helpers);
 	foreign_cache_free(p->admin.words);
 	pool_free(p->admin.pool);
+	free(p->admin.auth_socket);
 	health_free(p->health);
 	review_db_free(p->admin.db);
 	search_filler_free(p->filler);

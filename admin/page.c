@@ -200,6 +200,8 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 	shell->now_us = page->who->session.now_us;
 	shell->step_up =
 	    page->who->session.step_up_us <= page->who->session.now_us;
+	shell->totp = page->who->session.totp;
+	shell->passkeys = page->who->session.passkeys > 0;
 	shell->admin = session_has_role(page->who, "admin");
 	shell->audits = shell->admin || session_has_role(page->who, "senior") ||
 			session_has_role(page->who, "auditor");
@@ -281,7 +283,7 @@ page_refuse(struct page *page, const struct review_answer *is)
 	case 403:
 		page_problem(page->req, 403, "Not allowed",
 		    strcmp(is->text, "step_up_required") == 0
-			? "This needs your password again."
+			? "This needs you to confirm who you are again."
 		    : strcmp(is->text, "reason_required") == 0
 			? "The message is decided: open it with a reason."
 			: "Your role does not allow this, so nothing was "

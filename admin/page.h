@@ -33,6 +33,7 @@ struct page {
 	struct view_undo undo;
 	struct review_count held;
 	struct review_pauses pauses;
+	const char *step_up_error; /* set when a step-up was wrong */
 	const char *tenant, *inbox; /* set: only pauses of this one are shown */
 	void *mine; /* the handler's, in the arena */
 	void (*clear)(void *mine); /* wipes it, may be NULL */
@@ -78,6 +79,9 @@ const char *page_actor(const struct review_event *e);
 
 /* 303 to `path` with a fixed notice by name (page.c). */
 void page_done(struct page *page, const char *path, const char *said);
+
+/* After the password: on, or to the second factor. */
+void page_login_next(struct http_request *req, bool factor_due);
 
 /* {id} of the route; false after a 400 page. */
 bool page_message_id(struct page *page, struct uuid *message);

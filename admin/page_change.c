@@ -14,7 +14,20 @@ static const struct {
 } errors[] = {
 	{ "password", "", "That is not your password. Nothing was changed." },
 	{ "again", "step_up_required",
-	    "That needs your password again. Nothing was changed." },
+	    "That needs you to confirm who you are again: with your second "
+	    "factor, or your password where you have none. Nothing was "
+	    "changed." },
+	{ "code", "", "That code is not right. Nothing was changed." },
+	{ "used", "",
+	    "That code was used already. Wait for the next one. Nothing was "
+	    "changed." },
+	{ "no_auth", "",
+	    "Second factors cannot be checked now: postern-auth does not "
+	    "answer. Nothing was changed." },
+	{ "trouble", "",
+	    "Second factors cannot be checked now: see the log of "
+	    "postern-auth. Nothing was changed." },
+	{ "out", "", "The session has ended. Sign in again." },
 	{ "invalid", "validation_error",
 	    "A field is missing or not valid. Nothing was changed." },
 	{ "address", "invalid_address",
@@ -62,7 +75,7 @@ change_fail(struct page *page, const char *error)
 static void
 wrong_password(struct page *page)
 {
-	go_back(page, "error", "password");
+	go_back(page, "error", page->step_up_error);
 }
 
 void
@@ -71,7 +84,7 @@ change_start(struct page *page, page_fn *act)
 	struct change *c = page->mine;
 
 	c->act = act;
-	if (change_text(page, "password") != NULL)
+	if (step_up_given(page))
 		step_up_start(page, act, wrong_password);
 	else
 		act(page);
@@ -99,7 +112,12 @@ change_done(struct page *page)
 const char *
 change_error(struct http_request *req)
 {
-	const char *name = http_request_query(req, "error");
+	return change_sentence(http_request_query(req, "error"));
+}
+
+const char *
+change_sentence(const char *name)
+{
 	size_t i;
 
 	for (i = 0; name != NULL && i < ERRORS; i++)

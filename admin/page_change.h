@@ -30,6 +30,8 @@ void change_done(struct page *page);
 /* Instead: back to the page with the sentence of that name (page_change.c). */
 void change_fail(struct page *page, const char *error);
 
+/* The sentence of that name. */
+const char *change_sentence(const char *name);
 /* What a page says about ?error=NAME; NULL without one. */
 const char *change_error(struct http_request *req);
 

@@ -13,7 +13,7 @@
 #include "admin/foreign.h"
 #include "admin/handlers.h"
 #include "admin/message_open.h"
-#include "admin/page.h"
+#include "admin/page_change.h"
 #include "admin/step_up.h"
 #include "admin/words.h"
 #include "base/log.h"
@@ -316,8 +316,8 @@ ask_keys(struct page *page)
 static void
 wrong_password(struct page *page)
 {
-	page_problem(
-	    page->req, 403, "Nothing was done", "That is not your password.");
+	page_problem(page->req, 403, "Nothing was done",
+	    change_sentence(page->step_up_error));
 }
 
 static bool
@@ -369,8 +369,7 @@ handle_decide_post(struct http_request *req)
 		    "The form is not complete. A rejection needs a reason.");
 		return;
 	}
-	if (d->request.verdict == 'a' &&
-	    http_request_field(req, "password", 0) != NULL)
+	if (d->request.verdict == 'a' && step_up_given(page))
 		step_up_start(page, ask_keys, wrong_password);
 	else
 		ask_keys(page);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "admin/handlers.h"
-#include "admin/page.h"
+#include "admin/page_change.h"
 #include "admin/step_up.h"
 #include "admin/words.h"
 #include "http/reply.h"
@@ -124,8 +124,7 @@ draw_pauses(struct page *page)
 {
 	struct boxes *b = page->mine;
 	const struct operator_session *s = &page->who->session;
-	const char *error = http_request_query(page->req, "error");
-	struct view_pauses view = { .step_up = s->step_up_us <= s->now_us };
+	struct view_pauses view = { .error = change_error(page->req) };
 	struct view_switch *rows;
 	size_t i, n = 0;
 
@@ -143,8 +142,6 @@ draw_pauses(struct page *page)
 	view.row_count = n;
 	view.query = b->query;
 	view.more = b->more;
-	if (error != NULL)
-		view.error = "That is not your password. Nothing was changed.";
 	view_pauses(
 	    &page->out, page_shell(page, "Pause", VIEW_NAV_PAUSE), &view);
 	page_send(page, 200);
@@ -187,7 +184,11 @@ do_pause(struct page *page)
 static void
 wrong_password(struct page *page)
 {
-	http_reply_redirect(page->req, "/pause?error=password");
+	struct buf to = { 0 };
+
+	buf_printf(&to, "/pause?error=%s", page->step_up_error);
+	http_reply_redirect(page->req, buf_cstr(&to));
+	buf_free(&to);
 }
 
 /* A key of ours; a form without it, or with nothing in it, means 0: all. */
@@ -219,7 +220,6 @@ handle_pause_post(struct http_request *req)
 {
 	struct page *page = page_new_action(req, sizeof(struct pausing));
 	const char *to = http_request_field(req, "to", 0);
-	const char *password = http_request_field(req, "password", 0);
 	struct pausing *p;
 
 	if (page == NULL)
@@ -233,7 +233,7 @@ handle_pause_post(struct http_request *req)
 		return;
 	}
 	p->pause = strcmp(to, "pause") == 0;
-	if (!p->pause && password != NULL)
+	if (!p->pause && step_up_given(page))
 		step_up_start(page, do_pause, wrong_password);
 	else
 		do_pause(page);

@@ -95,10 +95,28 @@ on_created(void *arg)
 		fail(s, 401, "Name or password is wrong.");
 		return;
 	}
-	log_info("admin.signin", KV("operator", s->signin.operator_id));
+	log_info("admin.signin", KV("operator", s->signin.operator_id),
+	    KV("second", s->signin.factor_due ? "due" : "none"));
 	session_set_cookie(s->req, &s->session);
-	http_reply_redirect(s->req,
-	    session_return_to(http_request_field(s->req, "return_to", 0)));
+	page_login_next(s->req, s->signin.factor_due);
+}
+
+void
+page_login_next(struct http_request *req, bool factor_due)
+{
+	const char *to =
+	    session_return_to(http_request_field(req, "return_to", 0));
+	struct buf path = { 0 };
+
+	if (!factor_due) {
+		http_reply_redirect(req, to);
+		return;
+	}
+	buf_puts(&path, "/login/second");
+	if (strcmp(to, "/q") != 0)
+		buf_printf(&path, "?return_to=%s", to);
+	http_reply_redirect(req, buf_cstr(&path));
+	buf_free(&path);
 }
 
 static void

@@ -26,6 +26,8 @@ struct people_page {
 	struct people_operators operators;
 	struct people_scopes scopes;
 	struct people_sessions sessions;
+	struct factor_rows factors;
+	struct factor_state state;
 };
 
 /* ---- tenants */
@@ -402,7 +404,8 @@ draw_account(struct page *page)
 	struct people_page *p = page->mine;
 	const struct operator_session *s = &page->who->session;
 	const struct view_account view = { s->roles, s->idle_us, s->expires_us,
-		s->step_up_us, &p->sessions, change_error(page->req) };
+		s->step_up_us, &p->sessions, &p->factors, &p->state,
+		change_error(page->req) };
 
 	view_account(
 	    &page->out, page_shell(page, "Account", VIEW_NAV_ACCOUNT), &view);
@@ -418,6 +421,9 @@ handle_account(struct http_request *req)
 	page_ask_shell(page);
 	people_sessions(&page->who->op, &page->mem, &p->sessions, page_arrived,
 	    page_wait(page));
+	factor_list(&page->who->op, &page->mem, &p->factors, page_arrived,
+	    page_wait(page));
+	factor_state(&page->who->op, &p->state, page_arrived, page_wait(page));
 	page_then(page, draw_account);
 }
 

@@ -63,7 +63,12 @@ make_csrf(struct admin_who *who)
 bool
 session_token_ok(struct http_request *req)
 {
-	const struct admin_who *who = http_request_who(req);
+	return session_token_of(http_request_who(req), req);
+}
+
+bool
+session_token_of(const struct admin_who *who, struct http_request *req)
+{
 	const char *token = http_request_field(req, "csrf", 0);
 	struct secret have, want;
 
@@ -169,7 +174,7 @@ free_who(void *arg)
 
 /* Nobody: a page asks to sign in, an action says that nothing was done. */
 static void
-turn_away(struct http_request *req)
+turn_away(struct http_request *req, bool factor_due)
 {
 	struct buf to = { 0 };
 
@@ -183,7 +188,7 @@ turn_away(struct http_request *req)
 		http_reply_empty(req, 401);
 		return;
 	}
-	buf_puts(&to, "/login");
+	buf_puts(&to, factor_due ? "/login/second" : "/login");
 	if (strcmp(http_request_path(req), "/q") != 0)
 		buf_printf(&to, "?return_to=%s", http_request_path(req));
 	http_reply_redirect(req, buf_cstr(&to));
@@ -206,11 +211,11 @@ on_touched(void *arg)
 		return;
 	}
 	if (who->session.is.status >= 300 || who->session.name == NULL) {
-		turn_away(req);
+		turn_away(req, strcmp(who->session.is.text,
+				   "second_factor_due") == 0);
 		free_who(who);
 		return;
 	}
-	make_csrf(who);
 	if (!may(who, principal)) {
 		page_problem(req, 403, "Not allowed",
 		    "Your role does not allow this, so nothing was done.");
@@ -235,10 +240,26 @@ cookie_of(struct http_request *req)
 	return (struct str){ "", 0 };
 }
 
+bool
+session_from_cookie(struct http_request *req, struct admin_who *who)
+{
+	const struct str text = cookie_of(req);
+	const struct admin *admin = http_request_app(req);
+
+	who->op.db = admin->db;
+	who->op.session.n = OPERATOR_SECRET;
+	if (!base32_decode(
+		who->op.session.b, OPERATOR_SECRET, text.p, text.n)) {
+		secret_wipe(&who->op.session);
+		return false;
+	}
+	make_csrf(who);
+	return true;
+}
+
 void
 admin_authorize(struct http_request *req, int principal)
 {
-	const struct str text = cookie_of(req);
 	struct admin *admin = http_request_app(req);
 	struct admin_who *who;
 	struct asking *asking;
@@ -251,14 +272,11 @@ admin_authorize(struct http_request *req, int principal)
 		return;
 	}
 	who = xcalloc(1, sizeof(*who));
-	who->op.session.n = OPERATOR_SECRET;
-	if (!base32_decode(
-		who->op.session.b, OPERATOR_SECRET, text.p, text.n)) {
+	if (!session_from_cookie(req, who)) {
 		free_who(who);
-		turn_away(req);
+		turn_away(req, false);
 		return;
 	}
-	who->op.db = admin->db;
 	asking = xcalloc(1, sizeof(*asking));
 	asking->req = req;
 	asking->who = who;

@@ -32,6 +32,10 @@ bool session_same_origin(const struct admin *admin, struct http_request *req);
 
 /* The form's token is this session's. */
 bool session_token_ok(struct http_request *req);
+bool session_token_of(const struct admin_who *who, struct http_request *req);
+
+/* Only what the cookie says: whose session it is, the database has to say. */
+bool session_from_cookie(struct http_request *req, struct admin_who *who);
 
 /* Begin, and end, a session in the browser. */
 void session_set_cookie(struct http_request *req, const struct secret *s);

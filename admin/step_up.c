@@ -4,15 +4,39 @@
 #include <string.h>
 
 #include "admin/password.h"
+#include "admin/second.h"
 #include "http/request.h"
 
 struct step_up {
 	struct page *page;
 	struct operator_salt salt;
 	struct operator_step_up answer;
+	struct second second;
 	struct password_job job;
 	page_fn *ok, *wrong;
 };
+
+static const char *
+field(struct page *page, const char *name)
+{
+	const char *text = http_request_field(page->req, name, 0);
+
+	return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+bool
+step_up_given(struct page *page)
+{
+	return field(page, "assertion") != NULL ||
+	       field(page, "code") != NULL || field(page, "password") != NULL;
+}
+
+static void
+fail(struct step_up *s, const char *error)
+{
+	s->page->step_up_error = error;
+	s->wrong(s->page);
+}
 
 static void
 on_marked(void *arg)
@@ -21,8 +45,12 @@ on_marked(void *arg)
 
 	if (s->answer.is.status < 300)
 		s->ok(s->page);
+	else if (s->answer.is.status == 429)
+		fail(s, "slow");
+	else if (s->answer.is.status == 403)
+		fail(s, "again"); /* meanwhile there is a second factor */
 	else if (s->answer.is.status < 500)
-		s->wrong(s->page);
+		fail(s, "password");
 	else
 		page_refuse(s->page, &s->answer.is);
 }
@@ -33,7 +61,7 @@ on_output(void *arg)
 	struct step_up *s = arg;
 
 	if (!s->job.ok) {
-		s->wrong(s->page);
+		fail(s, "password");
 		return;
 	}
 	operator_step_up_password(
@@ -51,26 +79,61 @@ on_salt(void *arg)
 	if (s->salt.is.status >= 300)
 		page_refuse(s->page, &s->salt.is);
 	else if (!password_start(s->page->admin, &s->job,
-		     http_request_field(s->page->req, "password", 0),
-		     s->salt.salt, s->salt.params))
+		     field(s->page, "password"), s->salt.salt, s->salt.params))
 		page_problem(s->page->req, 503, "Busy",
 		    "Nothing was done. Try again in a moment.");
+}
+
+static void
+on_judged(void *arg)
+{
+	struct step_up *s = arg;
+
+	if (s->second.status < 300)
+		s->ok(s->page);
+	else
+		fail(s, second_error(&s->second));
+}
+
+static void
+ask_auth(struct step_up *s, const char *code, const char *assertion)
+{
+	struct page *page = s->page;
+	struct buf question = { 0 };
+
+	second_begin(&question, assertion != NULL ? "passkey" : "code",
+	    &page->who->op.session);
+	buf_lp(&question, "s", 1);
+	if (assertion == NULL) {
+		buf_lp(&question, code, strlen(code));
+	} else if (!second_assertion(&question, assertion, &page->mem)) {
+		buf_wipe(&question);
+		buf_free(&question);
+		fail(s, "code");
+		return;
+	}
+	second_ask(page->admin, &question, &page->mem, &s->second, on_judged,
+	    s);
 }
 
 void
 step_up_start(struct page *page, page_fn *ok, page_fn *wrong)
 {
-	const char *password = http_request_field(page->req, "password", 0);
-	struct step_up *s;
+	const char *password = field(page, "password");
+	const char *code = field(page, "code");
+	const char *assertion = field(page, "assertion");
+	struct step_up *s = arena_get(&page->mem, sizeof(*s));
 
-	if (password == NULL || strlen(password) > 1024) {
-		wrong(page);
-		return;
-	}
-	s = arena_get(&page->mem, sizeof(*s));
 	s->page = page;
 	s->ok = ok;
 	s->wrong = wrong;
-	operator_salt(
-	    page->admin->db, page->who->session.name, &s->salt, on_salt, s);
+	if (assertion != NULL || (code != NULL && strlen(code) <= 64))
+		ask_auth(s, code, assertion);
+	else if (code != NULL)
+		fail(s, "code");
+	else if (password == NULL || strlen(password) > 1024)
+		fail(s, "password");
+	else
+		operator_salt(page->admin->db, page->who->session.name,
+		    &s->salt, on_salt, s);
 }

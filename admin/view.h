@@ -60,7 +60,8 @@ struct view_shell {
 	const struct view_undo *undo; /* NULL: nothing to take back */
 	const struct view_pause *pauses;
 	size_t pause_count;
-	bool step_up; /* what loosens asks for the password again */
+	bool step_up; /* what loosens asks again who it is */
+	bool totp, passkeys; /* by these; by the password if by none */
 	bool admin, audits; /* shows what only these roles may see */
 	bool decides; /* reviewer or senior of something */
 	const char *wide_id; /* NULL: normal page; else body id for app.js */
@@ -78,8 +79,13 @@ void view_part_risk(struct buf *out, enum view_risk risk);
 void view_part_state(struct buf *out, const char *state);
 void view_part_count(struct buf *out, int64_t n, int64_t cap);
 void view_part_csrf(struct buf *out, const struct view_shell *shell);
-/* The password again, where it is asked for; `always`: else it is optional. */
+/*
+ * The second factor, or the password of who has none, where it is asked for;
+ * `always`: else it is optional. The second asks also of who just showed it.
+ */
 void view_part_step_up(
+    struct buf *out, const struct view_shell *shell, bool always);
+void view_part_factor(
     struct buf *out, const struct view_shell *shell, bool always);
 void view_part_error(struct buf *out, const char *error);
 void view_part_address(struct buf *out, const char *address);
@@ -359,7 +365,6 @@ struct view_pauses {
 	size_t row_count;
 	const char *query;
 	size_t more;
-	bool step_up; /* a fresh password is needed to resume */
 	const char *error;
 };
 

@@ -4,6 +4,7 @@
  */
 #include "admin/html.h"
 #include "admin/view_people.h"
+#include "admin/view_second.h"
 #include "base/buf.h"
 #include "base/secret.h"
 
@@ -92,6 +93,8 @@ view_account(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("</dd><dt>Signed out at the latest</dt><dd>in "));
 	view_part_left(out, shell->now_us, account->expires_us);
 	HTML(out, LIT("</dd></dl></section>"));
+	view_factors(out, shell,
+	    &(struct view_factors){ account->factors, account->state });
 	put_password(out, shell);
 	put_sessions(out, shell, account);
 	HTML(out, LIT("</div><section class=\"panel\"><h2>Keys</h2>"

@@ -207,6 +207,7 @@ put_limits(struct buf *out, const struct view_shell *shell,
 	put_limit(out, LIT("bytes"), LIT("Bytes waiting"), l->bytes, -1);
 	HTML(out, LIT("</tbody></table>"));
 	put_plans(out, view);
+	view_part_step_up(out, shell, false);
 	HTML(out, LIT("<button>Set limits</button></form></section>"));
 }
 

@@ -120,10 +120,7 @@ put_approve(struct buf *out, const struct view_shell *shell,
 	if (m->risk == VIEW_RISK_HIGH)
 		put_domain(out);
 	if (m->ask_password)
-		HTML(out,
-		    LIT("<label>Your password again<input name=\"password\" "
-			"type=\"password\" required maxlength=\"1024\" "
-			"autocomplete=\"current-password\"></label>"));
+		view_part_factor(out, shell, true);
 	HTML(out, LIT("<button class=\"primary\" name=\"verdict\" value=\"a\" "
 		      "id=\"approve-button\">"));
 	put_send_label(out, m);

@@ -125,7 +125,7 @@ put_keys(struct buf *out, int64_t tenant, int64_t inbox)
 
 static void
 put_switch(struct buf *out, const struct view_shell *shell,
-    const struct view_switch *row, bool step_up)
+    const struct view_switch *row)
 {
 	HTML(out, LIT("<li class=\"switch\" data-level=\""), ATTR(row->level),
 	    LIT("\"><div><b><bdi>"), TEXT(row->label), LIT("</bdi></b> "));
@@ -148,11 +148,8 @@ put_switch(struct buf *out, const struct view_shell *shell,
 	    LIT_IF(row->paused, "resume"), LIT_IF(!row->paused, "pause"),
 	    LIT("\"><label>Reason<input name=\"reason\" required "
 		"maxlength=\"200\"></label>"));
-	if (row->paused && step_up)
-		HTML(out,
-		    LIT("<label>Your password again<input name=\"password\" "
-			"type=\"password\" required maxlength=\"1024\" "
-			"autocomplete=\"current-password\"></label>"));
+	if (row->paused)
+		view_part_step_up(out, shell, true);
 	HTML(out, LIT("<button"), LIT_IF(!row->paused, " class=\"danger\""),
 	    LIT(">"), LIT_IF(row->paused, "Resume"),
 	    LIT_IF(!row->paused, "Pause"),
@@ -179,12 +176,12 @@ view_pauses(struct buf *out, const struct view_shell *shell,
 		    TEXT(pauses->error), LIT("</p>"));
 	HTML(out, LIT("<ul class=\"switches\">\n"));
 	for (i = 0; i < pauses->row_count; i++)
-		put_switch(out, shell, &pauses->rows[i], pauses->step_up);
+		put_switch(out, shell, &pauses->rows[i]);
 	HTML(out, LIT("</ul>"));
 	put_rest(out, pauses->more);
 	HTML(out,
-	    LIT("<p class=\"muted small\">Resuming needs your password "
-		"again, a reason, and the role senior or admin. Mail held by "
+	    LIT("<p class=\"muted small\">Resuming needs you to confirm who "
+		"you are, a reason, and the role senior or admin. Mail held by "
 		"a pause stays held: it is decided one by one.</p>"));
 	view_shell_end(out, shell);
 }

@@ -196,16 +196,56 @@ view_part_csrf(struct buf *out, const struct view_shell *shell)
 void
 view_part_step_up(struct buf *out, const struct view_shell *shell, bool always)
 {
-	if (!shell->step_up)
-		return;
+	if (shell->step_up)
+		view_part_factor(out, shell, always);
+}
+
+static void
+put_looser(struct buf *out, bool always)
+{
 	HTML(out,
-	    LIT("<label>Your password again<input name=\"password\" "
-		"type=\"password\" maxlength=\"1024\" "
-		"autocomplete=\"current-password\""),
-	    LIT_IF(always, " required"), LIT(">"),
 	    LIT_IF(!always, "<small class=\"muted\">Only for what is looser."
-			    "</small>"),
-	    LIT("</label>"));
+			    "</small>"));
+}
+
+/* A passkey fills the hidden field and sends the form (app.js). */
+static void
+put_passkey(struct buf *out, const struct view_shell *shell)
+{
+	HTML(out,
+	    LIT("<input type=\"hidden\" name=\"assertion\"><button "
+		"type=\"button\" class=\"passkey\" data-passkey=\"s\" "
+		"hidden>Confirm with a passkey</button>"),
+	    LIT_IF(!shell->totp,
+		"<noscript><p class=\"muted\">Passkeys need scripts. A "
+		"recovery code works without.</p></noscript>"));
+}
+
+void
+view_part_factor(struct buf *out, const struct view_shell *shell, bool always)
+{
+	if (!shell->totp && !shell->passkeys) {
+		HTML(out,
+		    LIT("<label>Your password again<input name=\"password\" "
+			"type=\"password\" maxlength=\"1024\" "
+			"autocomplete=\"current-password\""),
+		    LIT_IF(always, " required"), LIT(">"));
+		put_looser(out, always);
+		HTML(out, LIT("</label>"));
+		return;
+	}
+	HTML(out, LIT("<label>"),
+	    LIT_IF(shell->totp, "Code of your authenticator app"),
+	    LIT_IF(!shell->totp, "Recovery code"),
+	    LIT("<input name=\"code\" class=\"once\" maxlength=\"32\" "
+		"autocomplete=\"one-time-code\" spellcheck=\"false\" "
+		"autocapitalize=\"none\""),
+	    LIT_IF(shell->totp, " inputmode=\"numeric\""),
+	    LIT_IF(always && !shell->passkeys, " required"), LIT(">"));
+	put_looser(out, always);
+	HTML(out, LIT("</label>"));
+	if (shell->passkeys)
+		put_passkey(out, shell);
 }
 
 void

@@ -90,6 +90,18 @@ put_give(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<button>Give</button></form></details>"));
 	if (p->id == view->me)
 		return;
+	HTML(out, LIT("<details class=\"change\"><summary>Lost second "
+		      "factor…</summary><form method=\"post\" "
+		      "class=\"stack\" action=\"/operators/factor-reset\">"));
+	view_part_csrf(out, shell);
+	HTML(out, LIT("<input type=\"hidden\" name=\"name\" value=\""),
+	    ATTR(p->name),
+	    LIT("\"><p>All second factors and recovery codes of this operator "
+		"end; the password alone signs in until new ones are made. "
+		"Be sure who asked you.</p>"));
+	view_part_step_up(out, shell, true);
+	HTML(out, LIT("<button class=\"danger\">Remove them</button></form>"
+		      "</details>"));
 	HTML(out, LIT("<details class=\"change\"><summary>Shut out…</summary>"
 		      "<form method=\"post\" class=\"stack\" "
 		      "action=\"/operators/disable\">"));

@@ -6,6 +6,7 @@
 #define ADMIN_VIEW_PEOPLE_H
 
 #include "admin/view.h"
+#include "store/factor.h"
 #include "store/people.h"
 
 struct view_tenants {
@@ -31,6 +32,8 @@ struct view_account {
 	const char *roles; /* "tenant:inbox:role" lines */
 	int64_t idle_us, expires_us, step_up_us;
 	const struct people_sessions *sessions;
+	const struct factor_rows *factors;
+	const struct factor_state *state;
 	const char *error;
 };
 void view_account(struct buf *out, const struct view_shell *shell,

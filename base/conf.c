@@ -20,7 +20,7 @@
 /* Set at the end of the text: confuse takes an open section for closed. */
 #define END_MARK "end-of-postern-conf"
 
-enum { G = 1, A = 2, D = 4, C = 8 };
+enum { G = 1, A = 2, D = 4, C = 8, U = 16 };
 
 struct option {
 	const char *section; /* NULL = top */
@@ -57,6 +57,7 @@ static const struct program {
 	{ "postern-admin", A, 1, "admin", "l_review" },
 	{ "postern-deliver", D, 2, "worker", "l_worker" },
 	{ "posternctl", C, 3, "ctl", "l_ctl" },
+	{ "postern-auth", U, 3, "auth", "l_auth" },
 };
 
 /* One reading of one file; confuse has no argument for callbacks. */

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/xalloc.h"
 
-enum programs { G = 1, A = 2, D = 4, ALL = 7 };
+enum programs { G = 1, A = 2, D = 4, U = 8, ALL = 15 };
 enum kind { COUNTER, GAUGE, HISTOGRAM_SECONDS, HISTOGRAM_ROWS };
 
 #define VALUES_MAX 8
@@ -59,6 +59,8 @@ letter_of(const char *program)
 		return ALL;
 	if (strcmp(program, "posternd") == 0)
 		return G;
+	if (strcmp(program, "postern-auth") == 0)
+		return U;
 	return strcmp(program, "postern-admin") == 0 ? A : D;
 }
 

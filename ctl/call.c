@@ -115,7 +115,8 @@ refused(struct ctl *ctl, const char *function, int status, const char *code)
 	else if (status == 401)
 		fix = "the session has ended: posternctl login NAME";
 	else if (strcmp(code, "step_up_required") == 0)
-		fix = "repeat with --password-file, or do it on the page";
+		fix = "repeat with --code CODE if you have a second factor, "
+		      "else with --password-file FILE; or do it on the page";
 	else if (strcmp(code, "missing_permission") == 0)
 		fix = "your role does not allow it";
 	(void)ctl_fail(ctl, "%s: %d %s: %s", function, status, code, fix);
@@ -290,8 +291,8 @@ ctl_find_switch(
 	return found;
 }
 
-static bool
-ask_password(char *out, size_t size)
+bool
+ctl_ask_terminal(const char *what, char *out, size_t size)
 {
 	struct termios old, quiet;
 	FILE *tty = fopen("/dev/tty", "r+e");
@@ -299,7 +300,7 @@ ask_password(char *out, size_t size)
 
 	if (tty == NULL)
 		return false;
-	(void)fputs("Password: ", tty);
+	(void)fputs(what, tty);
 	(void)fflush(tty);
 	ok = tcgetattr(fileno(tty), &old) == 0;
 	quiet = old;
@@ -309,19 +310,21 @@ ask_password(char *out, size_t size)
 	(void)tcsetattr(fileno(tty), TCSAFLUSH, &old);
 	(void)fputc('\n', tty);
 	(void)fclose(tty);
+	if (ok)
+		out[strcspn(out, "\r\n")] = '\0';
 	return ok;
 }
 
 bool
-ctl_password(
-    const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size)
+ctl_password(const struct ctl *ctl, const struct ctl_args *args,
+    const char *option, char *out, size_t size)
 {
-	const char *path = ctl_option(args, "password-file");
+	const char *path = ctl_option(args, option);
 	FILE *in;
 	bool ok;
 
 	if (path == NULL) {
-		ok = ask_password(out, size);
+		ok = ctl_ask_terminal("Password: ", out, size);
 	} else {
 		in = fopen(path, "re");
 		ok = in != NULL && fgets(out, (int)size, in) != NULL;

@@ -84,7 +84,8 @@ ctl_inbox_reset(struct ctl *ctl, const struct ctl_args *args)
 	char text[CLAIM_TEXT];
 	int64_t tenant, inbox;
 
-	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox))
+	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox) ||
+	    !ctl_step_up(ctl, args))
 		return 1;
 	new_claim(text, hash);
 	{

@@ -35,7 +35,7 @@ password_output(
 
 /* Sign in; the new session is in ctl->session. */
 static bool
-sign_in(struct ctl *ctl, const char *name, const char *password)
+sign_in(struct ctl *ctl, const char *name, const char *password, bool *due)
 {
 	unsigned char hash[SHA256_DIGEST_LENGTH];
 	struct secret output = { 0 };
@@ -56,12 +56,15 @@ sign_in(struct ctl *ctl, const char *name, const char *password)
 	secret_wipe(&output);
 	if (rows == NULL)
 		secret_wipe(&ctl->session);
+	*due = json_is_true(
+	    json_object_get(json_array_get(rows, 0), "factor_due"));
 	json_decref(rows);
 	return rows != NULL;
 }
 
 bool
-ctl_step_up(struct ctl *ctl, const struct ctl_args *args)
+ctl_step_up_password(
+    struct ctl *ctl, const struct ctl_args *args, const char *option)
 {
 	const struct manage_arg touch[] = { CTL_SESSION(ctl), MANAGE_ARG_END };
 	char password[SEAL_PASSWORD_MAX + 2];
@@ -69,12 +72,10 @@ ctl_step_up(struct ctl *ctl, const struct ctl_args *args)
 	json_t *rows, *done = NULL;
 	bool ok;
 
-	if (ctl_option(args, "password-file") == NULL)
-		return true;
 	rows = ctl_call(ctl, "session_touch_1", touch);
 	if (rows == NULL)
 		return false;
-	ok = ctl_password(ctl, args, password, sizeof(password)) &&
+	ok = ctl_password(ctl, args, option, password, sizeof(password)) &&
 	     password_output(ctl, ctl_text(json_array_get(rows, 0), "name"),
 		 password, &output);
 	OPENSSL_cleanse(password, sizeof(password));
@@ -95,14 +96,15 @@ ctl_login(struct ctl *ctl, const struct ctl_args *args)
 {
 	char password[SEAL_PASSWORD_MAX + 2], text[BASE32_LEN(32) + 2];
 	struct err err = { 0 };
-	bool ok;
+	bool ok, due = false;
 
-	if (!ctl_password(ctl, args, password, sizeof(password)))
+	if (!ctl_password(
+		ctl, args, "password-file", password, sizeof(password)))
 		return 1;
 	secret_wipe(&ctl->session);
-	ok = sign_in(ctl, args->words[0], password);
+	ok = sign_in(ctl, args->words[0], password, &due);
 	OPENSSL_cleanse(password, sizeof(password));
-	if (!ok)
+	if (!ok || (due && !ctl_second_factor(ctl, args)))
 		return 1;
 	base32_encode(text, ctl->session.b, 32);
 	(void)strcat(text, "\n");
@@ -138,7 +140,8 @@ new_verifier(const struct ctl *ctl, const struct ctl_args *args,
 	struct secret output = { 0 };
 	bool ok;
 
-	if (!ctl_password(ctl, args, password, sizeof(password)))
+	if (!ctl_password(
+		ctl, args, "password-file", password, sizeof(password)))
 		return false;
 	if (strlen(password) < SEAL_PASSWORD_MIN) {
 		OPENSSL_cleanse(password, sizeof(password));
@@ -156,6 +159,15 @@ new_verifier(const struct ctl *ctl, const struct ctl_args *args,
 		(void)ctl_fail(ctl, "not enough memory for argon2id");
 	secret_wipe(&output);
 	return ok;
+}
+
+/* --password-file is the new operator's, so one's own has another name. */
+static bool
+step_up_as_oneself(struct ctl *ctl, const struct ctl_args *args)
+{
+	return (ctl_option(args, "code") == NULL &&
+		   ctl_option(args, "confirm-file") == NULL) ||
+	       ctl_step_up(ctl, args);
 }
 
 int
@@ -205,6 +217,8 @@ ctl_operator_create(struct ctl *ctl, const struct ctl_args *args)
 			tenant != 0 ? t : none, inbox != 0 ? i : none,
 			MANAGE_ARG_END };
 
+		if (!step_up_as_oneself(ctl, args))
+			return 1;
 		return ctl_call_print(
 		    ctl, "operator_add_1", more, "operator added");
 	}

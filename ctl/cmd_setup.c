@@ -57,12 +57,12 @@ static bool
 make_secrets_keys(struct ctl *ctl)
 {
 	static const char *const programs[] = { "posternd", "postern-admin",
-		"postern-deliver" };
+		"postern-deliver", "postern-auth" };
 	struct err err = { 0 };
 	bool ok = true;
 	size_t i;
 
-	for (i = 0; ok && i < 3; i++) {
+	for (i = 0; ok && i < 4; i++) {
 		struct conf *conf =
 		    conf_load(ctl->conf_path, programs[i], &err);
 		struct keyfile k = { NULL, NULL, SEAL_KEYFILE_SECRETS };
@@ -116,6 +116,8 @@ ctl_keygen(struct ctl *ctl, const struct ctl_args *args)
 		{ c->keys_approve_key_file, NULL, SEAL_KEYFILE_APPROVE },
 		{ c->keys_policy_key_file, NULL, SEAL_KEYFILE_POLICY },
 		{ c->keys_seal_key_file, audit_pub, SEAL_KEYFILE_AUDIT },
+		{ c->keys_auth_key_file, c->keys_auth_pub_file,
+		    SEAL_KEYFILE_AUTH },
 	};
 	size_t i;
 	bool ok = true;

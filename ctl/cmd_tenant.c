@@ -90,7 +90,8 @@ ctl_tenant_set(struct ctl *ctl, const struct ctl_args *args)
 	    (disabled != NULL &&
 		!conf_parse(CONF_TYPE_bool, disabled, &off, &err)))
 		return ctl_fail(ctl, "%s", err.text) + 1;
-	if (!ctl_find_tenant(ctl, args->words[0], &tenant))
+	if (!ctl_find_tenant(ctl, args->words[0], &tenant) ||
+	    !ctl_step_up(ctl, args))
 		return 1;
 	{
 		const struct manage_arg a = MANAGE_ARG_I16(approvals);
@@ -274,7 +275,8 @@ ctl_plan_set(struct ctl *ctl, const struct ctl_args *args)
 
 	if (!read_limits(args, l))
 		return 2;
-	if (!ctl_find_tenant(ctl, ctl_option(args, "tenant"), &tenant))
+	if (!ctl_find_tenant(ctl, ctl_option(args, "tenant"), &tenant) ||
+	    !ctl_step_up(ctl, args))
 		return 1;
 	{
 		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
@@ -295,7 +297,8 @@ ctl_limits(struct ctl *ctl, const struct ctl_args *args)
 		return 2;
 	if (args->noptions == 0)
 		return ctl_inbox_show(ctl, args);
-	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox))
+	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox) ||
+	    !ctl_step_up(ctl, args))
 		return 1;
 	{
 		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,

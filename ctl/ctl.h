@@ -106,11 +106,20 @@ MUST_CHECK bool ctl_find_inbox(
  */
 MUST_CHECK bool ctl_find_switch(
     struct ctl *ctl, const char *which, int64_t *tenant, int64_t *inbox);
-/* --password-file, or asked for on the terminal. False, reported. */
-MUST_CHECK bool ctl_password(
-    const struct ctl *ctl, const struct ctl_args *args, char *out, size_t size);
-/* With --password-file: show the password again for a step-up. */
+/* The file of an option, or asked for on the terminal. False, reported. */
+MUST_CHECK bool ctl_password(const struct ctl *ctl, const struct ctl_args *args,
+    const char *option, char *out, size_t size);
+MUST_CHECK bool ctl_ask_terminal(const char *what, char *out, size_t size);
+/*
+ * With --code, --confirm-file or --password-file: show the second factor, or
+ * the password, again. The other one: the password whatever was given.
+ */
 MUST_CHECK bool ctl_step_up(struct ctl *ctl, const struct ctl_args *args);
+MUST_CHECK bool ctl_step_up_password(
+    struct ctl *ctl, const struct ctl_args *args, const char *option);
+/* After a password that was right: --code, or asked for on the terminal. */
+MUST_CHECK bool ctl_second_factor(
+    struct ctl *ctl, const struct ctl_args *args);
 /*
  * Is the record of a row of dkim_list_1 in DNS? NULL: yes; else what is wrong.
  */
@@ -127,7 +136,7 @@ MUST_CHECK bool ctl_write_private(
 ctl_fn ctl_migrate, ctl_keygen;
 ctl_fn ctl_mcp; /* needs no configuration: `ctl->conf` is NULL */
 ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
-    ctl_operator_disable;
+    ctl_operator_disable, ctl_operator_reset, ctl_operator_recover;
 ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set;
 ctl_fn ctl_domain_add, ctl_domain_verify, ctl_domain_list, ctl_domain_check;
 ctl_fn ctl_dkim_new, ctl_dkim_list, ctl_dkim_use, ctl_dkim_remove;

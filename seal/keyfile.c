@@ -33,6 +33,8 @@ static const struct {
 	[SEAL_KEYFILE_SECRETS] = { "secrets-key", false },
 	[SEAL_KEYFILE_AUDIT_PUB] = { "audit-pub", true },
 	[SEAL_KEYFILE_AUDIT] = { "audit-key", false },
+	[SEAL_KEYFILE_AUTH_PUB] = { "auth-pub", true },
+	[SEAL_KEYFILE_AUTH] = { "auth-key", false },
 };
 
 const char *
@@ -197,8 +199,13 @@ public_half(struct secret *pub, const struct secret *key,
 		*pub_type = SEAL_KEYFILE_AUDIT_PUB;
 		seal_audit_pub(pub->b, key);
 		return true;
+	case SEAL_KEYFILE_AUTH:
+		*pub_type = SEAL_KEYFILE_AUTH_PUB;
+		seal_audit_pub(pub->b, key);
+		return true;
 	case SEAL_KEYFILE_REVIEW_PUB:
 	case SEAL_KEYFILE_RELAY_PUB:
+	case SEAL_KEYFILE_AUTH_PUB:
 	case SEAL_KEYFILE_APPROVE:
 	case SEAL_KEYFILE_POLICY:
 	case SEAL_KEYFILE_SECRETS:

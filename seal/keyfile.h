@@ -22,6 +22,8 @@ enum seal_keyfile {
 	SEAL_KEYFILE_SECRETS, /* seals one program's reversible secrets */
 	SEAL_KEYFILE_AUDIT_PUB, /* public; Ed25519 */
 	SEAL_KEYFILE_AUDIT, /* Ed25519 seed, postern-seal only */
+	SEAL_KEYFILE_AUTH_PUB, /* public; Ed25519 */
+	SEAL_KEYFILE_AUTH, /* Ed25519 seed, postern-auth only */
 };
 
 /* "review-key": the type as it stands in the file. */
@@ -41,7 +43,7 @@ MUST_CHECK bool seal_keyfile_load(struct secret *key, const char *path,
 MUST_CHECK bool seal_keyfile_save(const struct secret *key, const char *path,
     enum seal_keyfile type, struct err *err);
 /*
- * Make a key and its file. For REVIEW, RELAY and AUDIT `pub_path` receives
+ * Make a key and its file. For REVIEW, RELAY, AUDIT and AUTH `pub_path` receives
  * the public half; otherwise it is NULL.
  */
 MUST_CHECK bool seal_keyfile_new(const char *path, enum seal_keyfile type,

@@ -67,6 +67,7 @@ fill_signin(void *out, struct arena *mem, const struct pg_result *res)
 	o->wait_s = pg_get_int(res, 0, "wait");
 	o->operator_id = pg_get_i64(res, 0, "operator_id");
 	o->expires_us = pg_get_time(res, 0, "expires_at");
+	o->factor_due = pg_get_bool(res, 0, "factor_due");
 }
 
 void
@@ -104,6 +105,8 @@ fill_session(void *out, struct arena *mem, const struct pg_result *res)
 	o->step_up_us = pg_get_time(res, 0, "step_up_until");
 	o->global_paused = pg_get_bool(res, 0, "global_paused");
 	o->now_us = pg_get_time(res, 0, "now");
+	o->totp = pg_get_bool(res, 0, "totp");
+	o->passkeys = pg_get_int(res, 0, "passkeys");
 }
 
 void

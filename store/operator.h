@@ -67,6 +67,7 @@ struct operator_signin {
 	struct review_answer is;
 	int wait_s; /* seconds to wait after too many failures */
 	int64_t operator_id, expires_us;
+	bool factor_due; /* the session opens nothing before the second one */
 };
 /* `output` of argon2id; the session's SHA-256; `peer` for the audit row. */
 void operator_session_create(struct review_db *db, const char *name,
@@ -80,6 +81,8 @@ struct operator_session {
 	char *name, *roles; /* roles: "tenant:inbox:role" lines */
 	int64_t idle_us, expires_us, step_up_us, now_us;
 	bool global_paused;
+	bool totp; /* has an authenticator app in use */
+	int passkeys;
 };
 void operator_session_touch(const struct store_operator *who, struct arena *mem,
     struct operator_session *out, review_done_fn *done, void *arg);

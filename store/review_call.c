@@ -13,8 +13,6 @@
 #include "base/xalloc.h"
 #include "store/store.h"
 
-#define LOGIN "l_review"
-
 struct review_db {
 	struct pg_pool *pool;
 };
@@ -24,14 +22,21 @@ struct pending {
 };
 
 struct review_db *
-review_db_new(struct loop *loop, const struct conf *conf)
+review_db_open(struct loop *loop, const struct conf *conf, const char *login,
+    const char *program)
 {
 	struct review_db *db = xcalloc(1, sizeof(*db));
 	struct pg_conf pg = { 0 };
 
-	store_pg_conf(&pg, conf, LOGIN, "postern-admin");
+	store_pg_conf(&pg, conf, login, program);
 	db->pool = pg_pool_new(loop, &pg);
 	return db;
+}
+
+struct review_db *
+review_db_new(struct loop *loop, const struct conf *conf)
+{
+	return review_db_open(loop, conf, "l_review", "postern-admin");
 }
 
 void

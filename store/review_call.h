@@ -30,6 +30,10 @@ struct review_call review_begin(const struct store_operator *who,
 /* Frees the arguments, which may be secret. */
 void review_call(struct review_db *db, struct review_call *call);
 
+/* Connect with a login; review_db_new() and factor_db_new() do. */
+struct review_db *review_db_open(struct loop *loop, const struct conf *conf,
+    const char *login, const char *program);
+
 void review_session_arg(struct pg_args *a, const struct store_operator *who);
 /* An id of ours; 0 is null. */
 void review_id_arg(struct pg_args *a, int64_t id);

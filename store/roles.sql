@@ -14,13 +14,13 @@ BEGIN
 		RAISE EXCEPTION 'PostgreSQL 15.14 or newer is needed';
 	END IF;
 	FOREACH r IN ARRAY ARRAY['p_owner', 'p_submit', 'p_read', 'p_review',
-	    'p_relay', 'p_policy', 'p_ctl', 'p_seal'] LOOP
+	    'p_relay', 'p_policy', 'p_ctl', 'p_seal', 'p_auth'] LOOP
 		IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r) THEN
 			EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', r);
 		END IF;
 	END LOOP;
 	FOREACH r IN ARRAY ARRAY['l_gateway', 'l_review', 'l_worker', 'l_ctl',
-	    'l_seal', 'l_migrate'] LOOP
+	    'l_seal', 'l_auth', 'l_migrate'] LOOP
 		IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r) THEN
 			EXECUTE format('CREATE ROLE %I LOGIN NOINHERIT', r);
 		END IF;
@@ -30,17 +30,17 @@ BEGIN
 	-- Short statements only: compiling them costs more than running them.
 	EXECUTE format('ALTER DATABASE %I SET jit = off', current_database());
 	EXECUTE format('GRANT CONNECT ON DATABASE %I TO l_gateway, l_review, '
-	    'l_worker, l_ctl, l_seal, l_migrate', current_database());
+	    'l_worker, l_ctl, l_seal, l_auth, l_migrate', current_database());
 END $$;
 
 -- Only the migrator may become an owner.
-GRANT p_owner, p_submit, p_read, p_review, p_relay, p_policy, p_ctl, p_seal
-	TO l_migrate;
+GRANT p_owner, p_submit, p_read, p_review, p_relay, p_policy, p_ctl, p_seal,
+	p_auth TO l_migrate;
 
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 REVOKE USAGE ON LANGUAGE plpgsql, sql FROM PUBLIC;
 GRANT USAGE ON LANGUAGE plpgsql, sql TO p_owner, p_submit, p_read, p_review,
-	p_relay, p_policy, p_ctl, p_seal;
+	p_relay, p_policy, p_ctl, p_seal, p_auth;
 
 -- What every session could otherwise use against its neighbours.
 REVOKE EXECUTE ON FUNCTION pg_terminate_backend(int, bigint),
@@ -79,16 +79,17 @@ GRANT EXECUTE ON FUNCTION pg_read_file(text, bigint, bigint, boolean)
 -- function may carry `SET postern.x` only when its owner may set it.
 GRANT SET ON PARAMETER "postern.boxes", "postern.tenants", "postern.msg",
 	"postern.actor" TO p_owner, p_submit, p_read, p_review, p_relay, p_policy,
-	p_ctl, p_seal;
+	p_ctl, p_seal, p_auth;
 
 CREATE SCHEMA IF NOT EXISTS d AUTHORIZATION p_owner;
 CREATE SCHEMA IF NOT EXISTS api AUTHORIZATION p_owner;
 GRANT USAGE ON SCHEMA d TO p_submit, p_read, p_review, p_relay, p_policy,
-	p_ctl, p_seal;
+	p_ctl, p_seal, p_auth;
 GRANT USAGE ON SCHEMA api TO p_submit, p_read, p_review, p_relay, p_policy,
-	p_ctl, p_seal, l_gateway, l_review, l_worker, l_ctl, l_seal, l_migrate;
+	p_ctl, p_seal, p_auth, l_gateway, l_review, l_worker, l_ctl, l_seal, l_auth,
+	l_migrate;
 -- p_* may create functions only while a migration runs: it grants and revokes.
 
 ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 ALTER DEFAULT PRIVILEGES FOR ROLE p_owner, p_submit, p_read, p_review, p_relay,
-	p_policy, p_ctl, p_seal REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+	p_policy, p_ctl, p_seal, p_auth REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;

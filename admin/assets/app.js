@@ -332,6 +332,106 @@ document.addEventListener('submit', (event) => {
 		?.setAttribute('aria-busy', 'true');
 });
 
+// ---- passkeys: the button fills a hidden field and sends its form
+
+const bytes = (text) => Uint8Array.from(
+	atob(text.replace(/-/g, '+').replace(/_/g, '/')),
+	(c) => c.charCodeAt(0));
+const text64 = (buffer) => btoa(String.fromCharCode(
+	...new Uint8Array(buffer))).replace(/\+/g, '-').replace(/\//g, '_')
+	.replace(/=+$/, '');
+
+async function challenge(form, purpose) {
+	const body = new URLSearchParams({ csrf: form.elements.csrf.value,
+		purpose });
+	const answer = await fetch(purpose === 'i' ? '/login/challenge' :
+		'/account/challenge', { method: 'POST', body, redirect: 'error' });
+	const got = await answer.json();
+	if (!answer.ok)
+		throw new Error(got.error);
+	return got;
+}
+
+async function assertion(form, purpose) {
+	const ask = await challenge(form, purpose);
+	const key = await navigator.credentials.get({ publicKey: {
+		challenge: bytes(ask.challenge), rpId: ask.rp, timeout: 120000,
+		userVerification: 'preferred',
+		allowCredentials: ask.ids.map((id) => ({ type: 'public-key',
+			id: bytes(id) })),
+	} });
+	const r = key.response;
+	return [key.rawId, r.authenticatorData, r.clientDataJSON, r.signature]
+		.map(text64).join('.');
+}
+
+async function attestation(form) {
+	const ask = await challenge(form, 'r');
+	const key = await navigator.credentials.create({ publicKey: {
+		challenge: bytes(ask.challenge), timeout: 120000,
+		rp: { id: ask.rp, name: 'Postern' }, attestation: 'none',
+		user: { id: bytes(ask.user), name: ask.name,
+			displayName: ask.name },
+		pubKeyCredParams: [{ type: 'public-key', alg: -7 },
+			{ type: 'public-key', alg: -257 }],
+		excludeCredentials: ask.ids.map((id) => ({ type: 'public-key',
+			id: bytes(id) })),
+		authenticatorSelection: { userVerification: 'preferred' },
+	} });
+	return text64(key.response.clientDataJSON) + '.' +
+		text64(key.response.attestationObject);
+}
+
+function complain(button, error) {
+	button.parentNode.querySelector('.refusal')?.remove();
+	const line = element('p', error.name === 'NotAllowedError' ?
+		'The passkey was not used.' : error.message || 'That did not work.',
+	{ className: 'refusal' });
+	line.setAttribute('role', 'alert');
+	button.before(line);
+	button.disabled = false;
+}
+
+function offerPasskeys() {
+	if (!navigator.credentials || !window.PublicKeyCredential)
+		return;
+	for (const button of document.querySelectorAll('[data-passkey]')) {
+		button.hidden = false;
+		button.addEventListener('click', async () => {
+			const form = button.form;
+			if (!form.reportValidity())
+				return;
+			button.disabled = true;
+			try {
+				form.elements.assertion.value =
+					await assertion(form, button.dataset.passkey);
+				form.requestSubmit(form.querySelector(
+					'button:not([type=button])'));
+			} catch (error) {
+				complain(button, error);
+			}
+		});
+	}
+	for (const button of document.querySelectorAll('[data-register]')) {
+		button.hidden = false;
+		button.form.addEventListener('submit', async (event) => {
+			if (button.form.elements.attestation.value)
+				return;
+			event.preventDefault();
+			event.stopImmediatePropagation();
+			button.disabled = true;
+			try {
+				button.form.elements.attestation.value =
+					await attestation(button.form);
+				button.disabled = false;
+				button.form.requestSubmit(button);
+			} catch (error) {
+				complain(button, error);
+			}
+		});
+	}
+}
+
 // A click into the mail's frame takes the keys away: take them back.
 window.addEventListener('blur', () => {
 	const frame = document.activeElement;
@@ -431,6 +531,7 @@ function start() {
 	if ($('#held'))
 		setInterval(refresh, COUNT_MS);
 	$('#error')?.focus();
+	offerPasskeys();
 	openTarget();
 	window.addEventListener('hashchange', openTarget);
 	document.addEventListener('focusin', () => {

@@ -293,6 +293,8 @@ CREATE TABLE d.operator (
 	locked_until timestamptz,
 	totp boolean NOT NULL DEFAULT false,
 	passkeys int NOT NULL DEFAULT 0,
+	factor_failures int NOT NULL DEFAULT 0,
+	factor_locked_until timestamptz,
 	disabled_at timestamptz,
 	last_seen timestamptz,
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
@@ -318,7 +320,10 @@ CREATE TABLE d.operator_session (
 	touched_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	expires_at timestamptz NOT NULL,
 	step_up_until timestamptz,
-	step_up_by text CHECK (step_up_by IN ('password', 'totp', 'passkey')),
+	step_up_by text CHECK (step_up_by IN ('password', 'totp', 'passkey',
+	    'recovery')),
+	-- The password was right and the second factor is not shown yet.
+	factor_due boolean NOT NULL DEFAULT false,
 	ended_at timestamptz);
 CREATE INDEX operator_session_operator ON d.operator_session (operator_id);
 

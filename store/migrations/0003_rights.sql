@@ -126,11 +126,14 @@ SELECT d.let('p_review', 'domain', 'SELECT', 'all');
 SELECT d.let('p_review', 'global_pause', 'UPDATE (paused_at, reason)', 'all');
 SELECT d.let('p_review', 'list_entry', 'SELECT', 'all');
 SELECT d.let('p_review', 'list_entry', 'INSERT + UPDATE (ended_at)', 'all');
-SELECT d.let('p_review p_ctl', 'operator', 'SELECT + INSERT +
+SELECT d.let('p_review p_ctl', 'operator', 'SELECT +
+	INSERT (name, salt, params, verifier) +
 	UPDATE (failures, locked_until, last_seen, disabled_at)', 'all');
 SELECT d.let('p_review p_ctl', 'operator_scope', 'SELECT + INSERT', 'all');
-SELECT d.let('p_review p_ctl', 'operator_session', 'SELECT + INSERT +
-	UPDATE (touched_at, step_up_until, step_up_by, ended_at)', 'all');
+-- The marks of a session are p_auth's (0014).
+SELECT d.let('p_review p_ctl', 'operator_session', 'SELECT +
+	INSERT (session_sha256, operator_id, peer, expires_at) +
+	UPDATE (touched_at, ended_at)', 'all');
 
 -- The worker: queue and states everywhere, content only of what it leased.
 SELECT d.let('p_relay', x, 'SELECT', 'msg') FROM unnest(ARRAY['message',

@@ -984,6 +984,6 @@ GRANT EXECUTE ON FUNCTION api.my_list_1, api.my_get_1, api.my_recipients_1,
 	api.my_thread_1, api.my_inbox_1, api.runs_1, api.keys_1
 	TO l_gateway;
 GRANT EXECUTE ON FUNCTION api.ready_1 TO l_gateway, l_review, l_worker, l_ctl,
-	l_seal;
+	l_seal, l_auth;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_submit, p_read, p_policy;

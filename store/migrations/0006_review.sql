@@ -22,13 +22,17 @@ BEGIN
 	IF s IS NULL OR octet_length(s) <> 32 THEN
 		RETURN;
 	END IF;
-	SELECT z.operator_id, z.touched_at, z.step_up_until, z.step_up_by, p.totp,
-	    p.passkeys INTO x FROM d.operator_session z
+	SELECT z.operator_id, z.touched_at, z.step_up_until, z.step_up_by,
+	    z.factor_due, p.totp, p.passkeys INTO x FROM d.operator_session z
 	    JOIN d.operator p ON p.operator_id = z.operator_id
 	    WHERE z.session_sha256 = sha256(s) AND z.ended_at IS NULL
 	    AND z.expires_at > now_at AND z.touched_at > now_at
 	    - interval '2 hours' AND p.disabled_at IS NULL;
 	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	IF x.factor_due THEN
+		code := 'second_factor_due';
 		RETURN;
 	END IF;
 	status := 200;
@@ -162,7 +166,7 @@ END $$;
 
 CREATE FUNCTION api.session_create_1(name text, output bytea,
 	session_sha256 bytea, peer text) RETURNS TABLE (status int, code text,
-	operator_id bigint, expires_at timestamptz, wait int)
+	operator_id bigint, expires_at timestamptz, wait int, factor_due boolean)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 #variable_conflict use_column
@@ -175,8 +179,8 @@ BEGIN
 	    WHERE z.name = lower(session_create_1.name);
 	p := d.password_try(o, output);
 	IF p.wait IS NOT NULL THEN
-		RETURN QUERY SELECT 429, 'rate_limited', NULL::bigint,
-		    NULL::timestamptz, p.wait;
+		SELECT 429, 'rate_limited', p.wait INTO status, code, wait;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF NOT p.ok OR coalesce(octet_length(session_create_1.session_sha256), 0)
@@ -199,13 +203,16 @@ BEGIN
 	END IF;
 	PERFORM d.note(0, 'op:' || o::text, 'operator.signin', NULL,
 	    json_build_object('peer', left(peer, 100))::text);
-	RETURN QUERY SELECT 200, NULL::text, o, e, NULL::int;
+	RETURN QUERY SELECT 200, NULL::text, o, z.expires_at, NULL::int,
+	    z.factor_due FROM d.operator_session z
+	    WHERE z.session_sha256 = session_create_1.session_sha256;
 END $$;
 
 CREATE FUNCTION api.session_touch_1(s bytea)
 	RETURNS TABLE (status int, code text, operator_id bigint, name text, roles text,
 	idle_until timestamptz, expires_at timestamptz, step_up_until
-	timestamptz, step_up_by text, global_paused boolean, now timestamptz)
+	timestamptz, step_up_by text, global_paused boolean, now timestamptz,
+	totp boolean, passkeys int)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -227,7 +234,7 @@ BEGIN
 	    z.touched_at + interval '2 hours', z.expires_at,
 	    CASE WHEN o.step_up THEN z.step_up_until END,
 	    CASE WHEN o.step_up THEN z.step_up_by END,
-	    g.paused_at IS NOT NULL, clock_timestamp()
+	    g.paused_at IS NOT NULL, clock_timestamp(), p.totp, p.passkeys
 	    FROM d.operator_session z JOIN d.operator p
 	        ON p.operator_id = z.operator_id JOIN d.global_pause g ON g.one
 	    WHERE z.session_sha256 = sha256(s);
@@ -289,8 +296,7 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	UPDATE d.operator_session z SET step_up_until = e,
-	    step_up_by = 'password' WHERE z.session_sha256 = sha256(s);
+	PERFORM d.mark_password(s, e);
 	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.step_up', NULL,
 	    '{"by":"password"}');
 	RETURN QUERY SELECT 200, NULL::text, e, NULL::int;

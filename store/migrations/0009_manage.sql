@@ -517,6 +517,14 @@ BEGIN
 	END IF;
 	INSERT INTO d.plan (tenant_id, plan) VALUES (tenant, plan_set_1.plan)
 	    ON CONFLICT DO NOTHING;
+	-- More is looser, also for who will be put on the plan.
+	IF NOT o.step_up AND EXISTS (SELECT 1 FROM d.plan p
+	    WHERE p.tenant_id = tenant AND p.plan = plan_set_1.plan
+	    AND (hour > p.lim_hour OR day > p.lim_day OR month > p.lim_month
+	    OR held > p.lim_held OR bytes > p.lim_bytes)) THEN
+		RETURN QUERY SELECT 403, 'step_up_required';
+		RETURN;
+	END IF;
 	UPDATE d.plan p SET lim_hour = coalesce(hour, p.lim_hour),
 	    lim_day = coalesce(day, p.lim_day),
 	    lim_month = coalesce(month, p.lim_month),
@@ -573,6 +581,16 @@ BEGIN
 		IF limits_set_1.plan IS NOT NULL AND NOT FOUND THEN
 			o.status := 404;
 			o.code := 'not_found';
+		-- More is looser.
+		ELSIF NOT o.step_up AND EXISTS (SELECT 1 FROM d.inbox x
+		    WHERE x.tenant_id = tenant AND x.inbox_id = inbox
+		    AND (coalesce(hour, p.lim_hour) > x.lim_hour
+		    OR coalesce(day, p.lim_day) > x.lim_day
+		    OR coalesce(month, p.lim_month) > x.lim_month
+		    OR coalesce(held, p.lim_held) > x.lim_held
+		    OR coalesce(bytes, p.lim_bytes) > x.lim_bytes)) THEN
+			o.status := 403;
+			o.code := 'step_up_required';
 		END IF;
 	END IF;
 	IF o.status = 200 THEN
@@ -623,7 +641,7 @@ BEGIN
 	    WHERE x.tenant_id = tenant AND x.inbox_id = inbox)) THEN
 		o.status := 422;
 		o.code := 'validation_error';
-	ELSIF o.status = 200 AND session_user = 'l_review' AND NOT o.step_up THEN
+	ELSIF o.status = 200 AND NOT o.step_up THEN
 		o.status := 403;
 		o.code := 'step_up_required';
 	ELSIF o.status = 200 AND EXISTS (SELECT 1 FROM d.operator p
@@ -807,7 +825,7 @@ DECLARE
 BEGIN
 	IF EXISTS (SELECT 1 FROM pg_stat_activity a
 	    WHERE a.datname = current_database() AND a.usename IN ('l_gateway',
-	    'l_review', 'l_worker', 'l_seal')) THEN
+	    'l_review', 'l_worker', 'l_seal', 'l_auth')) THEN
 		RETURN QUERY SELECT 409, 'state_conflict', NULL::int, NULL::int,
 		    NULL::int, NULL::int, NULL::int, NULL::int;
 		RETURN;

@@ -84,7 +84,7 @@ class Site:
                                   self.path("redis.sock")))
             for name in ("review_pub", "review_key", "relay_pub",
                          "relay_key", "approve_key", "policy_key",
-                         "seal_key"):
+                         "seal_key", "auth_key", "auth_pub"):
                 f.write('\t%s_file = "%s"\n' % (
                     name, self.path("keys", name.replace("_", "."))))
             f.write('\tsecrets_key_file = "%s"\n\tdeployment_file = "%s"\n}\n'
@@ -228,7 +228,7 @@ def test_redis_load(site):
 
 # A12: what needs nobody signed in. `operator create` only makes the first.
 FREE = {"keygen", "migrate", "redis load", "login", "logout",
-        "operator create", "claim", "tighten", "pause", "seal",
+        "operator create", "operator recover", "claim", "tighten", "pause", "seal",
         "audit verify", "audit head", "maintain", "restore-finish", "doctor",
         "mcp", "ready"}
 GUARDED = {
@@ -242,7 +242,7 @@ GUARDED = {
     "dkim remove": ["x.example", "p"],
     "route add": ["suspend", "x.example", "--reason", "x"],
     "route list": [], "route remove": ["1", "--reason", "x"],
-    "uncertain list": [],
+    "operator reset": ["NAME"], "uncertain list": [],
     "uncertain resolve": ["msg_01h4000000e008000000000001", "sent"],
     "suppression add": ["a@x.example", "--reason", "x"],
     "suppression list": [],
@@ -497,7 +497,8 @@ def test_tightening_needs_no_login(ready):
 
 def test_roles(ready):
     ready.ok("operator", "create", "rita", "--role", "reviewer", "--tenant",
-             "acme", "--password-file", ready.path("password"))
+             "acme", "--password-file", ready.path("password"),
+             "--confirm-file", ready.path("password"))
     assert "rita" in ready.ok("operator", "list")
     assert ready.run("login", "rita", "--password-file",
                      ready.path("password"),
@@ -519,7 +520,10 @@ def test_limits(ready):
                                               "acme")}
     assert plans["small"]["hour"] == 2 and plans["default"]["hour"] == 20
     assert ready.rows("inbox", "show", address)[0]["plan"] == "small"
-    ready.ok("limits", address, "--hour", "5")
+    ready.refused("step_up_required", "limits", address, "--hour", "5")
+    ready.ok("limits", address, "--hour", "1")
+    ready.ok("limits", address, "--hour", "5", "--password-file",
+             ready.path("password"))
     assert ready.run("limits", address, "--hour", "many").returncode == 2
 
 

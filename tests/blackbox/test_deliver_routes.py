@@ -218,6 +218,7 @@ def test_only_who_administers_it(r, domain):
     """A rule for all is not for the administrator of one tenant."""
     salt, params = b"s" * 16, "argon2id m=19456 t=2 p=1"
     output = r._output(salt, params, "a long password of hers")
+    r.step_up()
     r.api("operator_add_1", r.session, 0, "tina", salt, params,
           hashlib.sha256(output).digest(), "admin", r.tenants["acme"], None)
     hers = r.sign_in("tina", "a long password of hers")

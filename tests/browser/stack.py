@@ -186,6 +186,7 @@ class Stack:
         salt, params = os.urandom(16), "argon2id m=19456 t=2 p=1"
         output = self.d._output(salt, params, password)
         t = self.d.tenants[tenant] if tenant else None
+        self.d.step_up()
         row = self.d.api("operator_add_1", self.d.session, os.geteuid(), name,
                          salt, params, hashlib.sha256(output).digest(), role,
                          t, None if inbox is None

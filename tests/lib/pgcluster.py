@@ -296,6 +296,7 @@ class World:
         assert r["status"] == 200, r
         self.passwords = {"root": out}
         self.root = self.session("root")
+        self.step_up(self.root)
         self.inboxes = []
         self.tenants = []
         for n in range(tenants):
@@ -339,6 +340,7 @@ class World:
     def operator(self, name, role, tenant=None, inbox=None):
         """A new operator and a live session of it."""
         out = os.urandom(32)
+        self.step_up(self.root)
         r = call1(self.ctl, "operator_add_1", s=self.root, uid=0, name=name,
                   salt=os.urandom(16), params="argon2id m=19456 t=2 p=1",
                   verifier=sha256(out), role=role, tenant=tenant,

@@ -23,6 +23,7 @@ import tempfile
 import time
 
 import nacl.pwhash
+import nacl.signing
 import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
@@ -32,7 +33,8 @@ from .process import Process, free_port, run_user
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_migrate")
+LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_auth",
+          "l_migrate")
 REDIS_RULES = {  # decision D20
     "gw": "~rl* &ev:* &revoke -@all +fcall +get +set +time +ping +auth "
           "+subscribe +psubscribe (+publish &wake)",
@@ -95,8 +97,8 @@ class Deployment:
         self.hostname = "gate.postern.test"
         for name in ("smtp", "smtps", "api", "admin"):
             setattr(self, name + "_port", free_port())
-        # posternd, postern-admin, postern-deliver
-        self.metrics_port = free_port(3)
+        # posternd, postern-admin, postern-deliver, postern-auth
+        self.metrics_port = free_port(4)
         try:
             self._make_dirs()
             self._make_certificate()
@@ -169,6 +171,8 @@ class Deployment:
         keys = self.path("keys")
         self.review_pub, self.review_key = seals.pair()
         self.relay_pub, self.relay_key = seals.pair()
+        auth_seed = os.urandom(32)
+        auth_pub = bytes(nacl.signing.SigningKey(auth_seed).verify_key)
         for name, kind, data in (
                 ("review.pub", "review-pub", self.review_pub),
                 ("review.key", "review-key", self.review_key),
@@ -179,6 +183,9 @@ class Deployment:
                 ("gw.secrets.key", "secrets-key", os.urandom(32)),
                 ("admin.secrets.key", "secrets-key", os.urandom(32)),
                 ("worker.secrets.key", "secrets-key", os.urandom(32)),
+                ("auth.secrets.key", "secrets-key", os.urandom(32)),
+                ("auth.key", "auth-key", auth_seed),
+                ("auth.pub", "auth-pub", auth_pub),
                 ("seal.key", "audit-key", os.urandom(32))):
             path = os.path.join(keys, name)
             seals.key_file(path, kind, data, name.endswith(".pub"))
@@ -318,7 +325,10 @@ class Deployment:
                 "policy_key_file": keys + "/policy.key",
                 "secrets_key_file": keys + "/%u.secrets.key",
                 "seal_key_file": keys + "/seal.key",
+                "auth_key_file": keys + "/auth.key",
+                "auth_pub_file": keys + "/auth.pub",
                 "deployment_file": keys + "/deployment.id"},
+            "auth": {"socket": self.path("state", "auth.sock")},
             "metrics": {"listen": "127.0.0.1:%d" % self.metrics_port},
         }
         for section, values in self.extra.items():
@@ -481,6 +491,12 @@ class Deployment:
         self.api("key_kill_1", self.session, os.geteuid(), box.tenant_id,
                  key_id or box.send_key_id)
 
+    def step_up(self):
+        """Mark self.session: what loosens and new operators ask for it."""
+        row = self.api("operator_salt_1", self.operator)
+        self.api("step_up_password_1", self.session, self._output(
+            row["salt"], row["params"], self.operator_password))
+
     def set_mode(self, box, mode, reason="test"):
         """Stricter by ctl; looser as an operator who shows the password."""
         now = self.sql("SELECT mode FROM d.inbox WHERE tenant_id = %s AND "
@@ -489,9 +505,7 @@ class Deployment:
             self.api("tighten_1", os.geteuid(), box.tenant_id, box.inbox_id,
                      self.small(mode), reason)
             return
-        row = self.api("operator_salt_1", self.operator)
-        self.api("step_up_password_1", self.session, self._output(
-            row["salt"], row["params"], self.operator_password))
+        self.step_up()
         self.api("mode_set_1", self.session, box.tenant_id, box.inbox_id,
                  self.small(mode), reason, user="l_review")
 

@@ -8,7 +8,7 @@ import pytest
 
 from pgcluster import call, call1, sha256, submit, uuid7
 
-LOGINS = ["l_gateway", "l_review", "l_worker", "l_ctl", "l_seal"]
+LOGINS = ["l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_auth"]
 STATEMENTS = [
     "SELECT * FROM d.message", "SELECT * FROM d.body",
     "SELECT * FROM d.credential", "SELECT * FROM d.operator_session",

@@ -106,7 +106,7 @@ class Player:
         self.leases = []
         self.log = []
         self.conns = {r: db.connect(r) for r in (
-            "l_gateway", "l_review", "l_worker", "l_ctl", "l_seal")}
+            "l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_auth")}
         self.may = {}
         su = db.connect("postgres")
         cur = su.cursor()
@@ -245,7 +245,8 @@ class Player:
         if r.random() < .22:
             return self.submit_step()
         role = r.choice(["l_gateway", "l_review", "l_review", "l_worker",
-                         "l_worker", "l_worker", "l_ctl", "l_seal"])
+                         "l_worker", "l_worker", "l_ctl", "l_seal",
+                         "l_auth"])
         names = [n for n in self.may[role] if n not in SKIP
                  and (role != "l_review" or n not in self.may["l_ctl"]
                       or n in ("pause_1", "mode_set_1", "list_set_1"))]
