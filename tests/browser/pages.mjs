@@ -12,6 +12,7 @@ import looks from './looks.mjs';
 import record from './record.mjs';
 import roles from './roles.mjs';
 import together from './together.mjs';
+import second from './second.mjs';
 
 const NASTY = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
 const tests = [];
@@ -514,7 +515,7 @@ const only = process.argv.slice(2);
 let passed = 0, failed = 0;
 stack = await Stack.start({ STACK_UNDO: '30s' });
 browser = await launch();
-for (const more of [roles, looks, attacks, record, findings, frame, together])
+for (const more of [roles, looks, attacks, record, findings, frame, together, second])
 	more({ test, using, held, raw, cookieOf, quiet, stack, browser });
 try {
 	for (const [name, fn] of tests) {

@@ -472,7 +472,7 @@ others(struct buf *out)
 		.rows = inboxes, .row_count = 3, .more = 12
 	};
 	const struct view_pauses pauses = {
-		.rows = switches, .row_count = 4, .step_up = true
+		.rows = switches, .row_count = 4
 	};
 	const struct view_reject_all all = { "newsletter@agents.example.com", 1,
 		4, 1001, NULL };

@@ -8,6 +8,7 @@ they are, then answers each line of stdin with one of stdout:
     {"do": "submit", "inbox": 0, "rcpt": [...], "raw": "...", "risk": 50}
     {"do": "sql", "query": "...", "args": [...]}
     {"do": "operator", "name": "...", "password": "...", "role": "auditor"}
+    {"do": "program", "name": "postern-auth", "run": false}
     {"do": "stop"}
 
 Messages are sealed and submitted here as the gateway does it, so that these
@@ -107,6 +108,7 @@ class Stack:
         ]
         self.d.sql("UPDATE d.inbox SET lim_hour = 9999, lim_day = 9999, "
                    "lim_month = 9999, lim_held = 9999")
+        self.d.start("postern-auth")
         self.d.start("postern-admin")
 
     def hello(self):
@@ -192,6 +194,13 @@ class Stack:
                          t, None if inbox is None
                          else self.boxes[inbox].inbox_id)
         return {"id": row["operator_id"]}
+
+    def do_program(self, name, run):
+        if run:
+            self.d.start(name)
+        else:
+            self.d.programs[name].stop()
+        return {}
 
     def do_log(self):
         return {"lines": [x for x in self.d.programs["postern-admin"].lines

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: ISC
+// Second factors: an app's codes, recovery codes, passkeys by a virtual
+// authenticator, and what is said when postern-auth is away.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { posted, signIn } from './lib.mjs';
+
+const PASSWORD = 'a long enough pass phrase';
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+function fromBase32(text) {
+	let bits = 0n, n = 0;
+	for (const c of text.replace(/ /g, '')) {
+		bits = bits << 5n | BigInt(ALPHABET.indexOf(c));
+		n += 5;
+	}
+	return Buffer.from(bits.toString(16).padStart(n / 4, '0'), 'hex');
+}
+
+// RFC 6238, written again here.
+export function totp(secret, at = Date.now() / 1000, ahead = 0) {
+	const step = Buffer.alloc(8);
+	step.writeBigUInt64BE(BigInt(Math.floor(at / 30) + ahead));
+	const mac = createHmac('sha1', fromBase32(secret)).update(step).digest();
+	const place = mac[19] & 15;
+	return String((mac.readUInt32BE(place) & 0x7fffffff) % 1000000)
+		.padStart(6, '0');
+}
+
+export default function second({ test, using, raw, cookieOf, stack }) {
+	let made = 0;
+	const person = async (role = 'admin') => {
+		const name = 'second' + ++made;
+		await stack.ask('operator', { name, password: PASSWORD, role });
+		return name;
+	};
+	// The last code and the mark, as if they were long ago.
+	const later = async (name) => {
+		await stack.sql('UPDATE d.operator_factor f SET last_step = 0 FROM ' +
+			'd.operator p WHERE p.operator_id = f.operator_id AND ' +
+			'p.name = %s RETURNING 1', name);
+		await stack.sql('UPDATE d.operator_session z SET step_up_until = ' +
+			'now() FROM d.operator p WHERE p.operator_id = z.operator_id ' +
+			'AND p.name = %s RETURNING 1', name);
+	};
+	const withPassword = async (page, name) => {
+		await page.goto('/login');
+		await page.fill('input[name=name]', name);
+		await page.fill('input[name=password]', PASSWORD);
+		await posted(page, () => page.click('button.primary'));
+	};
+	const enrol = async (page, name) => {
+		await page.goto('/account');
+		await page.click('#add-totp > summary');
+		const field = page.locator('#add-totp input[name=password]');
+		if (await field.count())
+			await field.fill(PASSWORD);
+		await posted(page, () => page.click('#add-totp button'));
+		const secret = await page.textContent('#secret');
+		assert.match(await page.getAttribute('.enrol a', 'href'),
+			new RegExp('^otpauth://totp/Postern%20localhost:' + name +
+			'\\?secret=' + secret.replace(/ /g, '') + '&issuer='));
+		assert.ok(await page.locator('svg.qr path').count() === 2);
+		await page.fill('input[name=confirm]', totp(secret));
+		await posted(page, () => page.click('.enrol button'));
+		const codes = (await page.textContent('#codes')).trim().split('\n');
+		assert.equal(codes.length, 10);
+		assert.ok(codes.every((c) => /^(\w{4}-){3}\w{4}$/.test(c)));
+		return { secret, codes };
+	};
+	const audit = (name, event) => stack.sql('SELECT a.detail FROM d.audit a ' +
+		"JOIN d.operator p ON a.actor = 'op:' || p.operator_id WHERE " +
+		'p.name = %s AND a.event = %s ORDER BY a.at', name, event);
+
+	for (const javaScriptEnabled of [true, false])
+		test('27 an app: enrol, sign in, step up' +
+			(javaScriptEnabled ? '' : ', without scripts'), () =>
+			using({ javaScriptEnabled }, async (page, context) => {
+				const name = await person();
+				await signIn(page, stack, name, PASSWORD);
+				const { secret } = await enrol(page, name);
+				await page.click('.enrol .button');
+				assert.equal(await page.locator(
+					'#factors li[data-kind=t]').count(), 1);
+				await later(name);
+				await context.clearCookies();
+				await withPassword(page, name);
+				assert.match(page.url(), /\/login\/second$/);
+				// The cookie of this session opens nothing yet.
+				const due = await cookieOf(context);
+				assert.match((await raw(due, 'GET', '/q')).headers.location,
+					/^\/login\/second/);
+				assert.equal((await raw(due, 'GET', '/counts')).status, 401);
+				await page.fill('input[name=code]', '000000');
+				const no = await posted(page, () =>
+					page.click('button.primary'));
+				assert.equal(no.status(), 401);
+				assert.match(await page.textContent('#error'), /not right/);
+				const code = totp(secret);
+				await page.fill('input[name=code]',
+					code.slice(0, 3) + ' ' + code.slice(3));
+				await posted(page, () => page.click('button.primary'));
+				await page.waitForURL('**/q');
+				// Replay: the same code again confirms nothing.
+				await stack.sql('UPDATE d.operator_session SET ' +
+					'step_up_until = now() RETURNING 1');
+				const setMode = async (mode, with_) => {
+					await page.goto('/inboxes');
+					await page.click('text=research@agents.example.com');
+					await page.click('#mode summary');
+					await page.check(`#mode input[value="${mode}"]`);
+					await page.fill('#mode input[name=reason]', 'a test');
+					if (with_)
+						await page.fill('#mode input[name=code]', with_);
+					await posted(page, () => page.click('#mode button'));
+				};
+				await setMode(3, code);
+				assert.match(page.url(), /error=used/);
+				await setMode(3, totp(secret, Date.now() / 1000, 1));
+				assert.match(page.url(), /said=changed/);
+				assert.deepEqual((await audit(name, 'operator.step_up'))
+					.map((r) => JSON.parse(r.detail).by).at(-1), 'totp');
+				await setMode(2);
+			}));
+
+	test('27 a password alone confirms nothing beside a factor', () =>
+		using({}, async (page, context) => {
+			const name = await person();
+			await signIn(page, stack, name, PASSWORD);
+			await enrol(page, name);
+			await later(name);
+			await page.goto('/account');
+			const csrf = await page.inputValue('input[name=csrf] >> nth=0');
+			const cookie = await cookieOf(context);
+			const [factor] = await stack.sql('SELECT factor_id AS id FROM ' +
+				'd.operator_factor f JOIN d.operator p USING (operator_id) ' +
+				'WHERE p.name = %s AND f.ended_at IS NULL', name);
+			const end = await raw(cookie, 'POST', '/account/factor-end',
+				{ Origin: stack.url }, new URLSearchParams({ csrf,
+					id: factor.id, password: PASSWORD }).toString());
+			assert.match(end.headers.location, /error=again/);
+			assert.equal((await stack.sql('SELECT totp FROM d.operator ' +
+				'WHERE name = %s', name))[0].totp, true);
+		}));
+
+	test('27 recovery codes: each once, and new ones', () =>
+		using({}, async (page, context) => {
+			const name = await person('reviewer');
+			await signIn(page, stack, name, PASSWORD);
+			const { codes } = await enrol(page, name);
+			const recover = async (code) => {
+				await context.clearCookies();
+				await withPassword(page, name);
+				await page.click('summary');
+				await page.fill('details input[name=code]', code);
+				return posted(page, () => page.click('details button'));
+			};
+			await recover(codes[4].toUpperCase());
+			assert.match(page.url(), /\/q$/);
+			assert.equal((await recover(codes[4])).status(), 401);
+			await recover(codes[5]);
+			await page.goto('/account');
+			assert.match(await page.textContent('#recovery'), /8 recovery/);
+			await page.click('#recovery + details summary');
+			await posted(page, () => page.click('#recovery + details button'));
+			const fresh = (await page.textContent('#codes')).trim().split('\n');
+			assert.equal(fresh.length, 10);
+			assert.equal((await recover(codes[6])).status(), 401);
+			await recover(fresh[0]);
+			assert.match(page.url(), /\/q$/);
+			// Stored is neither a code nor a secret.
+			const [row] = await stack.sql('SELECT string_agg(encode(' +
+				"code_sha256::bytea, 'hex'), '') AS all FROM " +
+				'd.operator_recovery');
+			assert.ok(!row.all.includes(Buffer.from(fresh[1]).toString('hex')));
+		}));
+
+	test('27 tries are counted, also over sessions', () =>
+		using({}, async (page, context) => {
+			const name = await person('reviewer');
+			await signIn(page, stack, name, PASSWORD);
+			const { secret } = await enrol(page, name);
+			await later(name);
+			let last;
+			for (let i = 0; i < 6; i++) {
+				if (i % 2 === 0) {
+					await context.clearCookies();
+					await withPassword(page, name);
+				}
+				await page.fill('input[name=code]', '12345' + i);
+				last = await posted(page, () =>
+					page.click('button.primary'));
+			}
+			assert.equal(last.status(), 429);
+			assert.match(await page.textContent('#error'), /Wait \d+ sec/);
+			await page.fill('input[name=code]', totp(secret));
+			last = await posted(page, () => page.click('button.primary'));
+			assert.equal(last.status(), 429);
+		}));
+
+	const authenticator = async (page) => {
+		const cdp = await page.context().newCDPSession(page);
+		await cdp.send('WebAuthn.enable');
+		const { authenticatorId } = await cdp.send(
+			'WebAuthn.addVirtualAuthenticator', { options: {
+				protocol: 'ctap2', transport: 'usb', hasResidentKey: false,
+				hasUserVerification: true, isUserVerified: true,
+				automaticPresenceSimulation: true } });
+		return { cdp, authenticatorId };
+	};
+	const addPasskey = async (page) => {
+		await page.goto('/account');
+		await page.click('#add-passkey > summary');
+		await page.fill('#add-passkey input[name=label]', 'Blue key');
+		const field = page.locator('#add-passkey input[name=password]');
+		if (await field.count())
+			await field.fill(PASSWORD);
+		await posted(page, () => page.click('[data-register]'));
+	};
+
+	test('27 a passkey: register, sign in, step up, remove', () =>
+		using({}, async (page, context) => {
+			const name = await person();
+			const key = await authenticator(page);
+			await signIn(page, stack, name, PASSWORD);
+			await addPasskey(page);
+			assert.equal((await page.textContent('#codes')).trim()
+				.split('\n').length, 10);
+			await page.goto('/account');
+			assert.match(await page.textContent('#factors li[data-kind=p]'),
+				/Blue key/);
+			await later(name);
+			await context.clearCookies();
+			await withPassword(page, name);
+			await posted(page, () => page.click('[data-passkey=i]'));
+			await page.waitForURL('**/q');
+			await later(name);
+			await page.goto('/operators');
+			await page.click('#new summary');
+			await page.fill('#new input[name=name]', 'by-' + name);
+			await page.fill('#new input[name=first]', PASSWORD);
+			await posted(page, () => page.click('#new [data-passkey]'));
+			assert.match(page.url(), /said=changed/);
+			assert.deepEqual((await audit(name, 'operator.step_up'))
+				.map((r) => JSON.parse(r.detail).by).at(-1), 'passkey');
+			// Another authenticator has no key for this person.
+			await later(name);
+			await key.cdp.send('WebAuthn.removeVirtualAuthenticator',
+				{ authenticatorId: key.authenticatorId });
+			await later(name);
+			await page.goto('/account');
+			assert.match(await page.textContent('#factors'), /Blue key/);
+		}));
+
+	test('27 an assertion is for one challenge and one person', () =>
+		using({}, async (page, context) => {
+			const name = await person();
+			await authenticator(page);
+			await signIn(page, stack, name, PASSWORD);
+			await addPasskey(page);
+			await later(name);
+			await page.goto('/operators');
+			await page.click('#new summary');
+			await page.fill('#new input[name=name]', 'twice-' + name);
+			await page.fill('#new input[name=first]', PASSWORD);
+			const [request] = await Promise.all([
+				page.waitForRequest((r) => r.method() === 'POST' &&
+					r.url().endsWith('/operators')),
+				posted(page, () => page.click('#new [data-passkey]'))]);
+			const form = new URLSearchParams(request.postData());
+			form.set('name', 'thrice-' + name);
+			await later(name);
+			const again = await raw(await cookieOf(context), 'POST',
+				'/operators', { Origin: stack.url }, form.toString());
+			assert.match(again.headers.location, /error=used/);
+			for (const bad of ['a.b.c.d', '....', 'AAAA', 'A'.repeat(9000)]) {
+				form.set('assertion', bad);
+				const got = await raw(await cookieOf(context), 'POST',
+					'/operators', { Origin: stack.url }, form.toString());
+				assert.match(got.headers.location, /error=(code|used)/);
+			}
+			assert.equal((await stack.sql("SELECT 1 FROM d.operator WHERE " +
+				"name = %s", 'thrice-' + name)).length, 0);
+		}));
+
+	test('27 a lost factor: an administrator removes it', () =>
+		using({}, async (page, context) => {
+			const name = await person('reviewer');
+			await signIn(page, stack, name, PASSWORD);
+			await enrol(page, name);
+			await context.clearCookies();
+			await signIn(page, stack);
+			await page.goto('/operators');
+			const panel = page.locator(`[data-operator=${name}]`);
+			await panel.locator('summary', { hasText: 'Lost' }).click();
+			const form = panel.locator('form[action$=factor-reset]');
+			if (await form.locator('input[name=password]').count())
+				await form.locator('input[name=password]').fill(
+					stack.password);
+			await posted(page, () => form.locator('button').click());
+			assert.match(page.url(), /said=changed/);
+			await context.clearCookies();
+			await signIn(page, stack, name, PASSWORD);
+		}));
+
+	test('27 without postern-auth: said, and who has no factor gets in', () =>
+		using({}, async (page, context) => {
+			const name = await person();
+			await signIn(page, stack, name, PASSWORD);
+			const { secret } = await enrol(page, name);
+			await later(name);
+			await stack.ask('program', { name: 'postern-auth', run: false });
+			try {
+				await page.goto('/account');
+				await page.click('#factors li summary');
+				await page.fill('#factors li input[name=code]', totp(secret));
+				await posted(page, () =>
+					page.click('#factors li form button'));
+				assert.match(await page.textContent('#error'),
+					/postern-auth does not answer/);
+				await context.clearCookies();
+				await withPassword(page, name);
+				await page.fill('input[name=code]', totp(secret));
+				const no = await posted(page, () =>
+					page.click('button.primary'));
+				assert.equal(no.status(), 503);
+				assert.match(await page.textContent('#error'),
+					/postern-auth does not answer/);
+				await context.clearCookies();
+				await signIn(page, stack);
+			} finally {
+				await stack.ask('program', { name: 'postern-auth', run: true });
+			}
+			await context.clearCookies();
+			await withPassword(page, name);
+			await page.fill('input[name=code]', totp(secret));
+			await posted(page, () => page.click('button.primary'));
+			await page.waitForURL('**/q');
+		}));
+}
