@@ -39,8 +39,7 @@ ask(struct page *page, struct buf *question, void (*done)(void *))
 {
 	struct factor_change *f = page->mine;
 
-	second_ask(
-	    page->admin, question, &page->mem, &f->second, done, page);
+	second_ask(page->admin, question, &page->mem, &f->second, done, page);
 }
 
 /* ---- an authenticator app */

@@ -147,15 +147,13 @@ judge(struct second_login *s)
 	buf_lp(&question, "i", 1);
 	if (!key && code != NULL && strlen(code) <= 64)
 		buf_lp(&question, code, strlen(code));
-	else if (!key ||
-		 !second_assertion(&question, assertion, &s->mem)) {
+	else if (!key || !second_assertion(&question, assertion, &s->mem)) {
 		buf_wipe(&question);
 		buf_free(&question);
 		send_page(s, 422, "That is not right.");
 		return;
 	}
-	second_ask(
-	    s->admin, &question, &s->mem, &s->answer, on_judged, s);
+	second_ask(s->admin, &question, &s->mem, &s->answer, on_judged, s);
 }
 
 static bool
@@ -202,16 +200,14 @@ send_challenge(struct http_request *req, const struct admin *admin,
 		json_object_set_new(root, "error",
 		    json_string(text != NULL ? text : "That did not work."));
 		json_decref(ids);
-		http_reply_json(
-		    req, s->status >= 300 ? s->status : 503, root);
+		http_reply_json(req, s->status >= 300 ? s->status : 503, root);
 		return;
 	}
 	for (i = 3; i < s->n; i++)
 		json_array_append_new(ids, bytes_json(s->field[i], mem));
+	json_object_set_new(root, "challenge", bytes_json(s->field[0], mem));
 	json_object_set_new(
-	    root, "challenge", bytes_json(s->field[0], mem));
-	json_object_set_new(root, "name",
-	    json_stringn(s->field[1].p, s->field[1].n));
+	    root, "name", json_stringn(s->field[1].p, s->field[1].n));
 	json_object_set_new(root, "user", bytes_json(s->field[2], mem));
 	json_object_set_new(root, "rp", json_string(rp_id));
 	json_object_set_new(root, "ids", ids);
@@ -237,8 +233,8 @@ ask_due(struct second_login *s)
 	}
 	second_begin(&question, "challenge", &s->who.op.session);
 	buf_lp(&question, "i", 1);
-	second_ask(s->admin, &question, &s->mem, &s->answer, on_due_challenge,
-	    s);
+	second_ask(
+	    s->admin, &question, &s->mem, &s->answer, on_due_challenge, s);
 }
 
 void
@@ -272,6 +268,6 @@ handle_challenge_post(struct http_request *req)
 	}
 	second_begin(&question, "challenge", &page->who->op.session);
 	buf_lp(&question, purpose, 1);
-	second_ask(page->admin, &question, &page->mem, page->mine,
-	    on_challenge, page);
+	second_ask(
+	    page->admin, &question, &page->mem, page->mine, on_challenge, page);
 }

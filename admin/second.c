@@ -86,8 +86,8 @@ second_ask(struct admin *admin, struct buf *question, struct arena *mem,
 	a->mem = mem;
 	a->done = done;
 	a->arg = arg;
-	ask_send(loop_base(admin->loop), admin->auth_socket, question,
-	    on_answer, a);
+	ask_send(
+	    loop_base(admin->loop), admin->auth_socket, question, on_answer, a);
 }
 
 bool

@@ -211,8 +211,8 @@ on_touched(void *arg)
 		return;
 	}
 	if (who->session.is.status >= 300 || who->session.name == NULL) {
-		turn_away(req, strcmp(who->session.is.text,
-				   "second_factor_due") == 0);
+		turn_away(req,
+		    strcmp(who->session.is.text, "second_factor_due") == 0);
 		free_who(who);
 		return;
 	}

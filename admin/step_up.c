@@ -112,8 +112,8 @@ ask_auth(struct step_up *s, const char *code, const char *assertion)
 		fail(s, "code");
 		return;
 	}
-	second_ask(page->admin, &question, &page->mem, &s->second, on_judged,
-	    s);
+	second_ask(
+	    page->admin, &question, &page->mem, &s->second, on_judged, s);
 }
 
 void

@@ -71,8 +71,9 @@ view_second(struct buf *out, const struct view_second *s)
 	const struct view_shell shell = { .title = "Second factor" };
 
 	view_shell_start(out, &shell);
-	HTML(out, LIT("<section class=\"card\"><h1>Second factor</h1>"
-		      "<p class=\"muted\">Signing in as <b><bdi>"),
+	HTML(out,
+	    LIT("<section class=\"card\"><h1>Second factor</h1>"
+		"<p class=\"muted\">Signing in as <b><bdi>"),
 	    TEXT(s->name), LIT("</bdi></b>.</p>"));
 	view_part_error(out, s->error);
 	if (s->totp)
@@ -97,8 +98,9 @@ put_qr(struct buf *out, const char *text)
 	if (qr == NULL)
 		return;
 	size = qr->width + 2 * QUIET;
-	HTML(out, LIT("<svg class=\"qr\" role=\"img\" aria-label=\"QR code of "
-		      "the secret\" viewBox=\"0 0 "),
+	HTML(out,
+	    LIT("<svg class=\"qr\" role=\"img\" aria-label=\"QR code of "
+		"the secret\" viewBox=\"0 0 "),
 	    NUM(size), LIT(" "), NUM(size),
 	    LIT("\"><path fill=\"#fff\" d=\"M0 0h"), NUM(size), LIT("v"),
 	    NUM(size), LIT("h-"), NUM(size),
@@ -141,8 +143,9 @@ view_enrol(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<p>"));
 		put_secret(out, enrol->secret);
 		HTML(out, LIT("</p><p class=\"small\"><a href=\""),
-		    ATTR(enrol->link), LIT("\">Open in an app on this device"
-					   "</a></p>"));
+		    ATTR(enrol->link),
+		    LIT("\">Open in an app on this device"
+			"</a></p>"));
 	}
 	HTML(out, LIT("<form method=\"post\" class=\"stack\" "
 		      "action=\"/account/totp-ok\">"));
@@ -179,8 +182,8 @@ view_codes(struct buf *out, const struct view_shell *shell, const char *codes)
 }
 
 static void
-put_factor(struct buf *out, const struct view_shell *shell,
-    const struct factor_row *f)
+put_factor(
+    struct buf *out, const struct view_shell *shell, const struct factor_row *f)
 {
 	HTML(out, LIT("<li data-kind=\""), ATTR(f->kind),
 	    LIT("\"><div><b><bdi>"), TEXT(f->label), LIT("</bdi></b> "),
@@ -211,8 +214,9 @@ put_add(struct buf *out, const struct view_shell *shell)
 		"action=\"/account/totp\">"));
 	view_part_csrf(out, shell);
 	view_part_step_up(out, shell, true);
-	HTML(out, LIT_IF(shell->totp, "<p class=\"small muted\">It takes the "
-				      "place of the one you have.</p>"),
+	HTML(out,
+	    LIT_IF(shell->totp, "<p class=\"small muted\">It takes the "
+				"place of the one you have.</p>"),
 	    LIT("<button>Show the secret</button></form></details>"
 		"<details class=\"change\" id=\"add-passkey\"><summary>Add a "
 		"passkey…</summary><form method=\"post\" class=\"stack\" "

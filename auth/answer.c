@@ -78,8 +78,8 @@ auth_judged(struct auth_job *job, const char *kind, int64_t operator_id,
 	bool ok = is->status < 300;
 
 	metrics_inc(M_FACTOR, kind,
-	    ok                    ? "right"
-	    : is->status >= 500   ? "error"
+	    ok                                    ? "right"
+	    : is->status >= 500                   ? "error"
 	    : strcmp(is->text, "code_wrong") == 0 ? "wrong"
 						  : "refused");
 	if (ok)
@@ -109,8 +109,8 @@ auth_codes_new(struct buf *out, factor_hashes *hashes, int64_t operator_id)
 	(void)buf_reserve(out, FACTOR_CODES * SEAL_RECOVERY_TEXT);
 	for (i = 0; i < FACTOR_CODES; i++) {
 		seal_recovery_new(code);
-		BUG_ON(!seal_recovery_hash((*hashes)[i],
-		    (uint64_t)operator_id, str_of(code)));
+		BUG_ON(!seal_recovery_hash(
+		    (*hashes)[i], (uint64_t)operator_id, str_of(code)));
 		buf_puts(out, code);
 		buf_putc(out, '\n');
 	}

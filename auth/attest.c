@@ -11,8 +11,15 @@
 #include "auth/cbor.h"
 
 /* RFC 9053: labels of a COSE key, and the algorithms that are taken. */
-enum { COSE_KTY = 1, COSE_ALG = 3, COSE_EC2 = 2, COSE_RSA = 3, COSE_P256 = 1,
-	COSE_ES256 = -7, COSE_RS256 = -257 };
+enum {
+	COSE_KTY = 1,
+	COSE_ALG = 3,
+	COSE_EC2 = 2,
+	COSE_RSA = 3,
+	COSE_P256 = 1,
+	COSE_ES256 = -7,
+	COSE_RS256 = -257
+};
 
 #define AAGUID 16
 #define ID_MIN 16
@@ -124,10 +131,10 @@ make_ec(const struct cose *k, OSSL_PARAM_BLD *build)
 		return NULL;
 	memcpy(point + 1, k->a.p, 32);
 	memcpy(point + 33, k->b.p, 32);
-	if (OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME,
-		"prime256v1", 0) != 1 ||
-	    OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY,
-		point, sizeof(point)) != 1)
+	if (OSSL_PARAM_BLD_push_utf8_string(
+		build, OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0) != 1 ||
+	    OSSL_PARAM_BLD_push_octet_string(
+		build, OSSL_PKEY_PARAM_PUB_KEY, point, sizeof(point)) != 1)
 		return NULL;
 	return make_key("EC", build);
 }

@@ -35,15 +35,15 @@ INTEGER(negint64, uint64_t, on_negative)
 static void
 on_bytes(void *arg, cbor_data p, size_t n)
 {
-	*(struct cbor_item *)arg = (struct cbor_item){ CBOR_BYTES, 0,
-		{ (const char *)p, n } };
+	*(struct cbor_item *)arg =
+	    (struct cbor_item){ CBOR_BYTES, 0, { (const char *)p, n } };
 }
 
 static void
 on_text(void *arg, cbor_data p, size_t n)
 {
-	*(struct cbor_item *)arg = (struct cbor_item){ CBOR_TEXT, 0,
-		{ (const char *)p, n } };
+	*(struct cbor_item *)arg =
+	    (struct cbor_item){ CBOR_TEXT, 0, { (const char *)p, n } };
 }
 
 static void
@@ -65,15 +65,13 @@ on_pairs(void *arg, size_t n)
 static void
 on_boolean(void *arg, bool v)
 {
-	*(struct cbor_item *)arg =
-	    (struct cbor_item){ CBOR_SIMPLE, v, { 0 } };
+	*(struct cbor_item *)arg = (struct cbor_item){ CBOR_SIMPLE, v, { 0 } };
 }
 
 static void
 on_null(void *arg)
 {
-	*(struct cbor_item *)arg =
-	    (struct cbor_item){ CBOR_SIMPLE, 0, { 0 } };
+	*(struct cbor_item *)arg = (struct cbor_item){ CBOR_SIMPLE, 0, { 0 } };
 }
 
 bool
@@ -99,8 +97,7 @@ cbor_next(struct str *rest, struct cbor_item *item)
 	memset(item, 0, sizeof(*item));
 	if (rest->n == 0)
 		return false;
-	got = cbor_stream_decode(
-	    (cbor_data)rest->p, rest->n, &calls, item);
+	got = cbor_stream_decode((cbor_data)rest->p, rest->n, &calls, item);
 	if (got.status != CBOR_DECODER_FINISHED || got.read == 0 ||
 	    got.read > rest->n || item->kind == CBOR_BAD)
 		return false;

@@ -13,8 +13,15 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum cbor_kind { CBOR_BAD, CBOR_INT, CBOR_BYTES, CBOR_TEXT, CBOR_LIST,
-	CBOR_PAIRS, CBOR_SIMPLE };
+enum cbor_kind {
+	CBOR_BAD,
+	CBOR_INT,
+	CBOR_BYTES,
+	CBOR_TEXT,
+	CBOR_LIST,
+	CBOR_PAIRS,
+	CBOR_SIMPLE
+};
 
 struct cbor_item {
 	enum cbor_kind kind;

@@ -92,8 +92,7 @@ on_totp(void *arg)
 	struct typed *t = job->mine;
 
 	if (t->totp.is.status >= 300) {
-		auth_judged(
-		    job, "totp", 0, &t->totp.is, t->totp.wait_s, NULL);
+		auth_judged(job, "totp", 0, &t->totp.is, t->totp.wait_s, NULL);
 		return;
 	}
 	if (!seal_totp_open(&t->key, &job->auth->totp_key,
@@ -137,8 +136,7 @@ on_state(void *arg)
 		return;
 	}
 	/* What cannot be a code still counts as a try. */
-	if (!seal_recovery_hash(
-		hash, (uint64_t)t->state.operator_id, t->code))
+	if (!seal_recovery_hash(hash, (uint64_t)t->state.operator_id, t->code))
 		memset(hash, 0, sizeof(hash));
 	factor_recovery_use(&job->who, hash, &t->mark, on_recovered, job);
 }
@@ -181,8 +179,7 @@ put_link(struct buf *out, const struct auth *auth, const char *name,
 			buf_putc(out, *s);
 		else
 			buf_printf(out, "%%%02X", (unsigned char)*s);
-	buf_printf(
-	    out, "?secret=%s&issuer=Postern%%20%s", secret, auth->rp_id);
+	buf_printf(out, "?secret=%s&issuer=Postern%%20%s", secret, auth->rp_id);
 }
 
 static void
@@ -221,8 +218,8 @@ on_who(void *arg)
 		return;
 	}
 	secret_random(&t->key, SEAL_TOTP_SECRET);
-	seal_totp_box(box, &job->auth->totp_key,
-	    (uint64_t)t->state.operator_id, &t->key);
+	seal_totp_box(
+	    box, &job->auth->totp_key, (uint64_t)t->state.operator_id, &t->key);
 	factor_totp_begin(&job->who, box, sizeof(box), &t->is, on_begun, job);
 }
 

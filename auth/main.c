@@ -66,17 +66,18 @@ read_origin(struct auth *auth, const struct conf *conf, struct err *err)
 	size_t n;
 
 	if (conf->admin_url[0] == '\0')
-		snprintf(auth->origin, sizeof(auth->origin),
-		    "https://%s:8444", conf->hostname);
+		snprintf(auth->origin, sizeof(auth->origin), "https://%s:8444",
+		    conf->hostname);
 	else
-		snprintf(auth->origin, sizeof(auth->origin), "%s",
-		    conf->admin_url);
+		snprintf(
+		    auth->origin, sizeof(auth->origin), "%s", conf->admin_url);
 	n = strlen(auth->origin);
 	while (n > 0 && auth->origin[n - 1] == '/')
 		auth->origin[--n] = '\0';
 	if (seal_passkey_rp_id(auth->rp_id, sizeof(auth->rp_id), auth->origin))
 		return true;
-	err_set(err, EINVAL, "admin.url must be https://HOST[:PORT], got \"%s\"",
+	err_set(err, EINVAL,
+	    "admin.url must be https://HOST[:PORT], got \"%s\"",
 	    conf->admin_url);
 	return false;
 }
@@ -112,8 +113,8 @@ start(struct program *p, struct err *err)
 	p->signals = daemon_signals_new(p->auth.loop, &handlers, p);
 	conf_metrics_listen(conf, PROGRAM, metrics, sizeof(metrics));
 	if (metrics[0] != '\0') {
-		p->metrics = metrics_http_start(
-		    p->auth.loop, metrics, on_ready, p, err);
+		p->metrics =
+		    metrics_http_start(p->auth.loop, metrics, on_ready, p, err);
 		if (p->metrics == NULL)
 			return false;
 	}

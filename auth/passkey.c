@@ -118,8 +118,8 @@ auth_challenge(struct auth_job *job)
 	}
 	secret_random(&nonce, sizeof(s->ask.nonce));
 	memcpy(s->ask.nonce, nonce.b, sizeof(s->ask.nonce));
-	factor_passkey_ask(&job->who, &job->mem, &s->ask, &s->credentials,
-	    on_asked, job);
+	factor_passkey_ask(
+	    &job->who, &job->mem, &s->ask, &s->credentials, on_asked, job);
 }
 
 /* ---- an assertion */
@@ -144,8 +144,7 @@ is_right(struct auth_job *job)
 	seal_passkey_challenge(challenge, &ask);
 	return seal_passkey_client(job->field[3], SEAL_PASSKEY_GET, challenge,
 		   job->auth->origin) &&
-	       seal_passkey_data(
-		   &s->data, job->field[2], job->auth->rp_id) &&
+	       seal_passkey_data(&s->data, job->field[2], job->auth->rp_id) &&
 	       seal_passkey_verify(
 		   (struct str){ (char *)s->passkey.key, s->passkey.key_n },
 		   job->field[2], job->field[3], job->field[4]);
@@ -158,13 +157,13 @@ on_tried(void *arg)
 	struct signing *s = job->mine;
 
 	if (s->passkey.is.status >= 300)
-		auth_judged(job, "passkey", 0, &s->passkey.is,
-		    s->passkey.wait_s, NULL);
+		auth_judged(
+		    job, "passkey", 0, &s->passkey.is, s->passkey.wait_s, NULL);
 	else if (!is_right(job))
 		auth_wrong(job, "passkey", s->passkey.operator_id);
 	else
-		factor_passkey_done(&job->who, s->passkey.factor,
-		    s->data.count, &s->mark, on_marked, job);
+		factor_passkey_done(&job->who, s->passkey.factor, s->data.count,
+		    &s->mark, on_marked, job);
 }
 
 void
@@ -241,6 +240,6 @@ auth_register(struct auth_job *job)
 		auth_end(job, 422, "validation_error", 0, NULL);
 		return;
 	}
-	factor_passkey_try(&job->who, 'r', s->made.credential, &s->passkey,
-	    on_spent, job);
+	factor_passkey_try(
+	    &job->who, 'r', s->made.credential, &s->passkey, on_spent, job);
 }

@@ -12,6 +12,7 @@
 #include "base/daemon.h"
 #include "base/helper/helper.h"
 #include "ctl/ctl.h"
+#include "net/ask.h"
 
 static void
 add(json_t *all, const char *finding, const char *level, const char *detail,
@@ -68,7 +69,8 @@ look_at_keys(const struct ctl *ctl, json_t *all)
 	const struct conf *c = ctl->conf;
 	const char *const paths[] = { c->keys_review_key_file,
 		c->keys_relay_key_file, c->keys_approve_key_file,
-		c->keys_policy_key_file, c->keys_seal_key_file };
+		c->keys_policy_key_file, c->keys_seal_key_file,
+		c->keys_auth_key_file };
 	char text[400];
 	struct stat st;
 	size_t i, open = 0;
@@ -110,6 +112,29 @@ look_at_decoder(const struct ctl *ctl, json_t *all)
 		    "it needs");
 }
 
+/* Nobody has to run it; whoever has a second factor needs it. */
+static void
+look_at_auth(const struct ctl *ctl, json_t *all)
+{
+	const char *path = ctl->conf->auth_socket;
+	struct buf question = { 0 }, answer = { 0 };
+	struct err err = { 0 };
+
+	if (access(path, F_OK) != 0) {
+		add(all, "postern-auth", "info", path,
+		    "not here: start postern-auth where postern-admin runs, "
+		    "for operators with second factors");
+		return;
+	}
+	buf_lp(&question, "doctor", 6);
+	if (ask_wait(path, &question, &answer, &err))
+		add(all, "postern-auth", "ok", "answers", "");
+	else
+		add(all, "postern-auth", "error", err.text,
+		    "start postern-auth; whoever asks it is in its group");
+	buf_free(&answer);
+}
+
 static void
 print_finding(const json_t *row)
 {
@@ -134,6 +159,7 @@ ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
 	look_at_keys(ctl, all);
 	look_at_redis(ctl, all);
 	look_at_decoder(ctl, all);
+	look_at_auth(ctl, all);
 	rows = ctl_call(ctl, "doctor_1", none);
 	if (rows != NULL)
 		(void)json_array_extend(all, rows);

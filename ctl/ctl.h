@@ -118,8 +118,7 @@ MUST_CHECK bool ctl_step_up(struct ctl *ctl, const struct ctl_args *args);
 MUST_CHECK bool ctl_step_up_password(
     struct ctl *ctl, const struct ctl_args *args, const char *option);
 /* After a password that was right: --code, or asked for on the terminal. */
-MUST_CHECK bool ctl_second_factor(
-    struct ctl *ctl, const struct ctl_args *args);
+MUST_CHECK bool ctl_second_factor(struct ctl *ctl, const struct ctl_args *args);
 /*
  * Is the record of a row of dkim_list_1 in DNS? NULL: yes; else what is wrong.
  */

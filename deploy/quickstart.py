@@ -28,7 +28,8 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent
 PG_BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
-LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_migrate")
+LOGINS = ("l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_auth",
+          "l_migrate")
 REDIS_USERS = ("gw", "admin", "worker", "ctl", "monitor")
 INBOX, TENANT, DOMAIN = "agent@agents.example", "demo", "agents.example"
 OPERATOR = "operator"
@@ -264,6 +265,7 @@ class Quickstart:
                 ("relay_pub", "relay.pub"), ("relay_key", "relay.key"),
                 ("approve_key", "approve.key"), ("policy_key", "policy.key"),
                 ("secrets_key", "%u.secrets.key"), ("seal_key", "seal.key"),
+                ("auth_key", "auth.key"), ("auth_pub", "auth.pub"),
                 ("deployment", "deployment.id")))
         self.conf.write_text(f"""# Written by deploy/quickstart at every start.
 hostname = "localhost"
@@ -294,6 +296,9 @@ admin {{
 	listen = {{"127.0.0.1:{p['admin']}", "[::1]:{p['admin']}"}}
 	url = "https://localhost:{p['admin']}"
 	setup_token_file = "{s}/setup-token"
+}}
+auth {{
+	socket = "{run_dir}/auth.sock"
 }}
 deliver {{
 	smarthost = "localhost:{p['capture']}"
@@ -452,7 +457,8 @@ log_parameter_max_length_on_error = 0
         first = capture.stdout.readline()
         if not first.startswith(b"ready"):
             die("the capture server did not start; see log/capture.jsonl")
-        for name in ("posternd", "postern-admin", "postern-deliver"):
+        for name in ("posternd", "postern-auth", "postern-admin",
+                     "postern-deliver"):
             self.start(name, [self.program(name), "-c", self.conf])
         self.start("seal", [self.program("posternctl"), "-c", self.conf,
                             "seal", "--follow"])
@@ -462,7 +468,7 @@ log_parameter_max_length_on_error = 0
 
     def metrics_urls(self):
         first = self.port["metrics"]
-        return [f"http://127.0.0.1:{first + i}/metrics" for i in range(3)]
+        return [f"http://127.0.0.1:{first + i}/metrics" for i in range(4)]
 
     # ---- what the reader of the terminal needs
     def write_json(self):
@@ -527,7 +533,7 @@ share one system user; a real installation gives each its own.
         if not 1024 <= base <= 64900:
             die("--port-base must lie between 1024 and 64900")
         for port in (*list(self.port.values())[:5],
-                     *(self.port["metrics"] + i for i in range(3))):
+                     *(self.port["metrics"] + i for i in range(4))):
             with socket.socket() as s:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:

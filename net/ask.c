@@ -193,8 +193,8 @@ on_accept(void *arg, evutil_socket_t fd, const struct net_peer *peer)
 	}
 	ask = xcalloc(1, sizeof(*ask));
 	ask->server = server;
-	ask->bev = bufferevent_socket_new(
-	    server->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	ask->bev =
+	    bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	BUG_ON(ask->bev == NULL);
 	bufferevent_setcb(ask->bev, on_read, NULL, on_gone, ask);
 	bufferevent_set_timeouts(ask->bev, &limit, &limit);

@@ -143,8 +143,8 @@ get_all(int fd, unsigned char *p, size_t n)
 }
 
 bool
-ask_wait(const char *path, struct buf *question, struct buf *answer,
-    struct err *err)
+ask_wait(
+    const char *path, struct buf *question, struct buf *answer, struct err *err)
 {
 	const struct timeval limit = { ASK_TIMEOUT_S, 0 };
 	unsigned char head[4];

@@ -43,8 +43,8 @@ MUST_CHECK bool seal_keyfile_load(struct secret *key, const char *path,
 MUST_CHECK bool seal_keyfile_save(const struct secret *key, const char *path,
     enum seal_keyfile type, struct err *err);
 /*
- * Make a key and its file. For REVIEW, RELAY, AUDIT and AUTH `pub_path` receives
- * the public half; otherwise it is NULL.
+ * Make a key and its file. For REVIEW, RELAY, AUDIT and AUTH `pub_path`
+ * receives the public half; otherwise it is NULL.
  */
 MUST_CHECK bool seal_keyfile_new(const char *path, enum seal_keyfile type,
     const char *pub_path, struct err *err);

@@ -119,8 +119,8 @@ read_key(struct str public_key)
 	ok = p == (const unsigned char *)public_key.p + public_key.n;
 	if (EVP_PKEY_is_a(key, "EC"))
 		ok = ok &&
-		     EVP_PKEY_get_group_name(
-			 key, group, sizeof(group), NULL) == 1 &&
+		     EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) ==
+			 1 &&
 		     strcmp(group, "prime256v1") == 0;
 	else
 		ok = ok && EVP_PKEY_is_a(key, "RSA") &&
@@ -157,8 +157,8 @@ seal_passkey_verify(struct str public_key, struct str auth_data,
 	     EVP_DigestVerifyInit(md, NULL, EVP_sha256(), NULL, key) == 1 &&
 	     EVP_DigestVerifyUpdate(md, auth_data.p, auth_data.n) == 1 &&
 	     EVP_DigestVerifyUpdate(md, hash, sizeof(hash)) == 1 &&
-	     EVP_DigestVerifyFinal(md, (const unsigned char *)signature.p,
-		 signature.n) == 1;
+	     EVP_DigestVerifyFinal(
+		 md, (const unsigned char *)signature.p, signature.n) == 1;
 	EVP_MD_CTX_free(md);
 	EVP_PKEY_free(key);
 	return ok;
@@ -219,8 +219,8 @@ seal_assertion_ok(const struct seal_assertion *a,
 	       seal_passkey_client(
 		   a->client_data, SEAL_PASSKEY_GET, challenge, origin) &&
 	       seal_passkey_data(&data, a->auth_data, rp_id) &&
-	       seal_passkey_verify(a->public_key, a->auth_data, a->client_data,
-		   a->signature);
+	       seal_passkey_verify(
+		   a->public_key, a->auth_data, a->client_data, a->signature);
 }
 
 bool

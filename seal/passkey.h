@@ -56,12 +56,12 @@ struct seal_passkey_data {
 	struct str rest; /* behind the counter */
 };
 /* False unless it was made for `rp_id` and a person was present. */
-MUST_CHECK bool seal_passkey_data(struct seal_passkey_data *out,
-    struct str auth_data, const char *rp_id);
+MUST_CHECK bool seal_passkey_data(
+    struct seal_passkey_data *out, struct str auth_data, const char *rp_id);
 
 /* Over auth data and the hash of the client data (WebAuthn 7.2 step 20). */
-MUST_CHECK bool seal_passkey_verify(struct str public_key,
-    struct str auth_data, struct str client_data, struct str signature);
+MUST_CHECK bool seal_passkey_verify(struct str public_key, struct str auth_data,
+    struct str client_data, struct str signature);
 /* Is it a key of one of the two kinds? */
 MUST_CHECK bool seal_passkey_is_key(struct str public_key);
 
@@ -88,7 +88,6 @@ MUST_CHECK bool seal_assertion_ok(const struct seal_assertion *a,
     const unsigned char auth_pub[32], const char *origin, const char *rp_id);
 
 /* "https://host:port" -> "host"; false when it does not fit. */
-MUST_CHECK bool seal_passkey_rp_id(
-    char *out, size_t size, const char *origin);
+MUST_CHECK bool seal_passkey_rp_id(char *out, size_t size, const char *origin);
 
 #endif

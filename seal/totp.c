@@ -36,8 +36,8 @@ seal_totp_code(char out[9], const struct secret *key, uint64_t step, int digits)
 }
 
 bool
-seal_totp_find(const struct secret *key, int64_t now_us, struct str code,
-    uint64_t *step)
+seal_totp_find(
+    const struct secret *key, int64_t now_us, struct str code, uint64_t *step)
 {
 	uint64_t now = (uint64_t)(now_us / 1000000 / SEAL_TOTP_STEP_S), at;
 	char want[9];
@@ -141,8 +141,7 @@ seal_recovery_new(char out[SEAL_RECOVERY_TEXT])
 }
 
 bool
-seal_recovery_hash(
-    unsigned char out[32], uint64_t operator_id, struct str code)
+seal_recovery_hash(unsigned char out[32], uint64_t operator_id, struct str code)
 {
 	char text[BASE32_LEN(RECOVERY_BYTES)];
 	unsigned char bytes[RECOVERY_BYTES];
@@ -157,8 +156,7 @@ seal_recovery_hash(
 		text[n++] = code.p[i];
 	}
 	str_lower(text, n);
-	if (n != sizeof(text) ||
-	    !base32_decode(bytes, sizeof(bytes), text, n))
+	if (n != sizeof(text) || !base32_decode(bytes, sizeof(bytes), text, n))
 		return false;
 	buf_lp(&b, "postern.recovery.1", 18);
 	buf_u64(&b, operator_id);

@@ -29,8 +29,8 @@ void seal_totp_code(
  * Is `code` that of the step `now_us` lies in, or of a neighbour (RFC 6238
  * 5.2)? The time it takes does not tell which digits fit.
  */
-MUST_CHECK bool seal_totp_find(const struct secret *key, int64_t now_us,
-    struct str code, uint64_t *step);
+MUST_CHECK bool seal_totp_find(
+    const struct secret *key, int64_t now_us, struct str code, uint64_t *step);
 /* As people type it and apps read it. */
 void seal_totp_text(char out[SEAL_TOTP_TEXT], const struct secret *key);
 

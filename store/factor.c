@@ -58,9 +58,8 @@ void
 factor_state(const struct store_operator *who, struct factor_state *out,
     review_done_fn *done, void *arg)
 {
-	struct review_call call =
-	    begin(who, "SELECT * FROM api.factor_state_1($1)", fill_state, out,
-		done, arg);
+	struct review_call call = begin(who,
+	    "SELECT * FROM api.factor_state_1($1)", fill_state, out, done, arg);
 
 	review_call(who->db, &call);
 }
@@ -87,17 +86,16 @@ fill_totp(void *out, struct arena *mem, const struct pg_result *res)
 	o->operator_id = pg_get_i64(res, 0, "operator_id");
 	o->last_step = pg_get_i64(res, 0, "last_step");
 	o->now_us = pg_get_time(res, 0, "now");
-	o->sealed_n = copy(
-	    o->sealed, sizeof(o->sealed), pg_get_bytes(res, 0, "sealed"));
+	o->sealed_n =
+	    copy(o->sealed, sizeof(o->sealed), pg_get_bytes(res, 0, "sealed"));
 }
 
 void
 factor_totp_try(const struct store_operator *who, bool confirm,
     struct factor_totp *out, review_done_fn *done, void *arg)
 {
-	struct review_call call =
-	    begin(who, "SELECT * FROM api.totp_try_1($1,$2)", fill_totp, out,
-		done, arg);
+	struct review_call call = begin(who,
+	    "SELECT * FROM api.totp_try_1($1,$2)", fill_totp, out, done, arg);
 
 	pg_bool(&call.args, confirm);
 	review_call(who->db, &call);
@@ -183,8 +181,7 @@ fill_credentials(void *out, struct arena *mem, const struct pg_result *res)
 		struct str s = pg_get_bytes(res, i, "credential");
 
 		if (s.n > 0)
-			o->row[o->n++] =
-			    (struct str){ arena_str(mem, s), s.n };
+			o->row[o->n++] = (struct str){ arena_str(mem, s), s.n };
 	}
 }
 
@@ -226,10 +223,10 @@ fill_passkey(void *out, struct arena *mem, const struct pg_result *res)
 	o->factor = pg_get_i64(res, 0, "factor_id");
 	o->operator_id = pg_get_i64(res, 0, "operator_id");
 	o->sign_count = pg_get_i64(res, 0, "sign_count");
-	o->key_n = copy(
-	    o->key, sizeof(o->key), pg_get_bytes(res, 0, "public_key"));
-	(void)copy(o->ask.nonce, sizeof(o->ask.nonce),
-	    pg_get_bytes(res, 0, "nonce"));
+	o->key_n =
+	    copy(o->key, sizeof(o->key), pg_get_bytes(res, 0, "public_key"));
+	(void)copy(
+	    o->ask.nonce, sizeof(o->ask.nonce), pg_get_bytes(res, 0, "nonce"));
 	(void)copy(o->ask.digest, sizeof(o->ask.digest),
 	    pg_get_bytes(res, 0, "digest"));
 	if (!pg_is_null(res, 0, "message_id"))
@@ -272,9 +269,9 @@ factor_passkey_add(const struct store_operator *who,
     const struct factor_new_passkey *made, struct factor_mark *out,
     review_done_fn *done, void *arg)
 {
-	struct review_call call = begin(who,
-	    "SELECT * FROM api.passkey_add_1($1,$2,$3,$4,$5,$6,$7)", fill_mark,
-	    out, done, arg);
+	struct review_call call =
+	    begin(who, "SELECT * FROM api.passkey_add_1($1,$2,$3,$4,$5,$6,$7)",
+		fill_mark, out, done, arg);
 
 	pg_bytes(&call.args, made->credential.p, made->credential.n);
 	pg_bytes(&call.args, made->key.p, made->key.n);

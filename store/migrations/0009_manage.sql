@@ -1051,6 +1051,12 @@ BEGIN
 	    ('partitions', CASE WHEN d.weeks_ahead() < 2 THEN 'error' ELSE 'ok'
 	        END, d.weeks_ahead()::text || ' weeks ahead',
 	        'posternctl maintain'),
+	    ('second factors', (SELECT CASE WHEN count(*) > 0 THEN 'info'
+	        ELSE 'ok' END FROM d.operator p WHERE p.disabled_at IS NULL
+	        AND NOT p.totp AND p.passkeys = 0), (SELECT count(*)::text
+	        FROM d.operator p WHERE p.disabled_at IS NULL AND NOT p.totp
+	        AND p.passkeys = 0) || ' operators have none',
+	        'each adds one under Account on the pages'),
 	    ('durability', CASE WHEN current_setting('fsync') = 'on'
 	        AND current_setting('full_page_writes') = 'on' THEN 'ok'
 	        ELSE 'error' END, 'fsync=' || current_setting('fsync')

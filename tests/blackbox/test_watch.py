@@ -167,7 +167,7 @@ def test_targets_answer_and_all_metrics_exist(site):
         p.query('up{job="postern"} == 1')) == 3)
     assert {r["metric"]["program"] for r in p.query(
         'postern_ready{job="postern"} == 1')} == {
-        "posternd", "postern-admin", "postern-deliver"}
+        "posternd", "postern-admin", "postern-deliver", "postern-auth"}
     names = set(re.findall(r"\bpostern_\w+", "".join(
         x for x in (read(RULES), read(DEPLOY, "grafana", "postern.json")))))
     assert len(names) >= 18

@@ -471,9 +471,7 @@ others(struct buf *out)
 	const struct view_inboxes boxes = {
 		.rows = inboxes, .row_count = 3, .more = 12
 	};
-	const struct view_pauses pauses = {
-		.rows = switches, .row_count = 4
-	};
+	const struct view_pauses pauses = { .rows = switches, .row_count = 4 };
 	const struct view_reject_all all = { "newsletter@agents.example.com", 1,
 		4, 1001, NULL };
 	char peer[] = "192.0.2.7";
@@ -483,8 +481,12 @@ others(struct buf *out)
 		.expires_us = NOW + 11 * HOUR,
 		.mine = true };
 	const struct people_sessions sessions = { .row = &session, .n = 1 };
+	char kind[] = "p", label[] = "Blue key";
+	struct factor_row factor = { 1, NOW - HOUR, NOW, kind, label };
+	const struct factor_rows factors = { .row = &factor, .n = 1 };
+	const struct factor_state state = { .recovery = 8 };
 	const struct view_account account = { "*:*:admin", NOW + HOUR,
-		NOW + 11 * HOUR, 0, &sessions, NULL };
+		NOW + 11 * HOUR, 0, &sessions, &factors, &state, NULL };
 	const struct view_login login = { .name = NASTY,
 		.error = "Name or password is wrong.",
 		.return_to = "/q" };

@@ -37,8 +37,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (attest_credential(rest, &id, &key) &&
 	    (id.n < 16 || !seal_passkey_is_key(buf_str(&key))))
 		abort();
-	if (seal_passkey_client(all, SEAL_PASSKEY_GET, challenge,
-		"https://pages.example") &&
+	if (seal_passkey_client(
+		all, SEAL_PASSKEY_GET, challenge, "https://pages.example") &&
 	    size < 80)
 		abort();
 	if (seal_passkey_verify(all, all, all, all))

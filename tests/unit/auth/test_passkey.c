@@ -215,11 +215,9 @@ static void
 test_hostile_cbor(void **state)
 {
 	static const struct str bad[] = {
-		{ "", 0 },
-		{ "\xff", 1 }, /* break */
+		{ "", 0 }, { "\xff", 1 }, /* break */
 		{ "\x9f\x01\xff", 3 }, /* indefinite */
-		{ "\x5f\x41\x61\xff", 4 },
-		{ "\xbf\xff", 2 },
+		{ "\x5f\x41\x61\xff", 4 }, { "\xbf\xff", 2 },
 		{ "\x9b\xff\xff\xff\xff\xff\xff\xff\xff", 9 },
 		{ "\x9b\x00\x00\x00\x01\x00\x00\x00\x00", 9 },
 		{ "\xbb\x7f\xff\xff\xff\xff\xff\xff\xff", 9 },
@@ -232,8 +230,7 @@ test_hostile_cbor(void **state)
 		{ "\x81\x81\x81\x81\x81\x00", 6 }, /* too deep */
 		{ "\x98\x41", 2 }, /* more than may be */
 		{ "\x82\x01", 2 }, /* fewer than it says */
-		{ "\xa1\x01", 2 },
-		{ "\x1c", 1 }, /* reserved */
+		{ "\xa1\x01", 2 }, { "\x1c", 1 }, /* reserved */
 	};
 	static const struct str good[] = { { "\x00", 1 }, { "\xf6", 1 },
 		{ "\x81\x81\x81\x81\x00", 5 },
@@ -330,8 +327,7 @@ sign(struct answer *a, EVP_PKEY *key)
 	buf_clear(&a->signature);
 	assert_int_equal(
 	    EVP_DigestSignInit(md, NULL, EVP_sha256(), NULL, key), 1);
-	assert_int_equal(
-	    EVP_DigestSignUpdate(md, a->data.p, a->data.n), 1);
+	assert_int_equal(EVP_DigestSignUpdate(md, a->data.p, a->data.n), 1);
 	assert_int_equal(EVP_DigestSignUpdate(md, hash, 32), 1);
 	assert_int_equal(
 	    EVP_DigestSignFinal(md, buf_reserve(&a->signature, n), &n), 1);
@@ -368,8 +364,8 @@ check_assertion(EVP_PKEY *key)
 	size_t i, at;
 
 	put_auth_data(&a.data, 5, 7);
-	make_client(
-	    &a.client, &a.ask, "webauthn.get", ORIGIN, ",\"crossOrigin\":false}");
+	make_client(&a.client, &a.ask, "webauthn.get", ORIGIN,
+	    ",\"crossOrigin\":false}");
 	sign(&a, key);
 	assert_true(verifies(&a));
 	for (i = 0; i < 3; i++)
@@ -445,8 +441,8 @@ test_client_data(void **state)
 	(void)state;
 	seal_passkey_challenge(challenge, &ask);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		make_client(&b, &ask, cases[i].type, cases[i].origin,
-		    cases[i].tail);
+		make_client(
+		    &b, &ask, cases[i].type, cases[i].origin, cases[i].tail);
 		assert_int_equal(seal_passkey_client(buf_str(&b),
 				     SEAL_PASSKEY_GET, challenge, ORIGIN),
 		    cases[i].good);
@@ -488,7 +484,8 @@ test_auth_data(void **state)
 static void
 test_kept_assertion(void **state)
 {
-	struct answer a = { .ask = { .purpose = 'a', .version = 1, .round = 2 } };
+	struct answer a = { .ask = {
+				.purpose = 'a', .version = 1, .round = 2 } };
 	unsigned char proof[SEAL_PASSKEY_PROOF], pub[32], other[32];
 	struct seal_assertion kept;
 	struct secret seed;
@@ -498,8 +495,7 @@ test_kept_assertion(void **state)
 	(void)state;
 	memset(a.ask.digest, 7, 32);
 	secret_random(&seed, 32);
-	pkey = EVP_PKEY_new_raw_private_key(
-	    EVP_PKEY_ED25519, NULL, seed.b, 32);
+	pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed.b, 32);
 	assert_int_equal(EVP_PKEY_get_raw_public_key(pkey, pub, &n), 1);
 	EVP_PKEY_free(pkey);
 	put_auth_data(&a.data, 5, 7);
@@ -508,8 +504,7 @@ test_kept_assertion(void **state)
 	kept = (struct seal_assertion){ a.ask, 3, str_lit("credential-id-16"),
 		buf_str(&a.spki), { (char *)proof, sizeof(proof) },
 		buf_str(&a.data), buf_str(&a.client), buf_str(&a.signature) };
-	seal_passkey_prove(
-	    proof, &seed, 3, kept.credential, kept.public_key);
+	seal_passkey_prove(proof, &seed, 3, kept.credential, kept.public_key);
 	assert_true(seal_assertion_ok(&kept, pub, ORIGIN, RP));
 	kept.ask.digest[0] ^= 1;
 	assert_false(seal_assertion_ok(&kept, pub, ORIGIN, RP));

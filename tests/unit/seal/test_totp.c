@@ -104,8 +104,7 @@ test_box(void **state)
 	assert_false(seal_totp_open(&got, &k, 8, s)); /* another's row */
 	assert_int_equal(got.n, 0);
 	assert_false(seal_totp_open(&got, &other, 7, s));
-	assert_false(
-	    seal_totp_open(&got, &k, 7, (struct str){ s.p, s.n - 1 }));
+	assert_false(seal_totp_open(&got, &k, 7, (struct str){ s.p, s.n - 1 }));
 	box[30] ^= 1;
 	assert_false(seal_totp_open(&got, &k, 7, s));
 }
@@ -122,7 +121,7 @@ test_recovery(void **state)
 	assert_int_equal(strlen(code), 19);
 	assert_true(seal_recovery_hash(a, 1, str_of(code)));
 	for (i = 0; code[i] != '\0'; i++)
-		loud[i + 1] = code[i] == '-' ? ' '
+		loud[i + 1] = code[i] == '-'   ? ' '
 			      : code[i] >= 'a' ? (char)(code[i] - 32)
 					       : code[i];
 	assert_true(seal_recovery_hash(b, 1, str_of(loud)));
