@@ -520,6 +520,7 @@ def test_limits(ready):
                                               "acme")}
     assert plans["small"]["hour"] == 2 and plans["default"]["hour"] == 20
     assert ready.rows("inbox", "show", address)[0]["plan"] == "small"
+    ready.sql("UPDATE d.operator_session SET step_up_until = NULL")
     ready.refused("step_up_required", "limits", address, "--hour", "5")
     ready.ok("limits", address, "--hour", "1")
     ready.ok("limits", address, "--hour", "5", "--password-file",
