@@ -147,7 +147,12 @@ export default function second({ test, using, raw, cookieOf, stack }) {
 		using({}, async (page, context) => {
 			const name = await person('reviewer');
 			await signIn(page, stack, name, PASSWORD);
+			await page.setViewportSize({ width: 390, height: 844 });
 			const { codes } = await enrol(page, name);
+			assert.ok(await page.evaluate(() =>
+				document.documentElement.scrollWidth <= innerWidth));
+			assert.ok(await page.$eval('#codes', (e) =>
+				e.scrollWidth <= e.clientWidth + 1));
 			const recover = async (code) => {
 				await context.clearCookies();
 				await withPassword(page, name);
