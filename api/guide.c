@@ -55,6 +55,7 @@ const char api_guide[] =
     "\n"
     "    GET /v1/messages/{message_id}\n"
     "    GET /v1/messages/{message_id}/events\n"
+    "    GET /v1/messages/{message_id}/reports   (why it was not delivered)\n"
     "    GET /v1/messages?status=held\n"
     "\n"
     "   Rather than asking again and again, wait: the answer comes when\n"

@@ -118,13 +118,14 @@ ctl_keygen(struct ctl *ctl, const struct ctl_args *args)
 		{ c->keys_seal_key_file, audit_pub, SEAL_KEYFILE_AUDIT },
 		{ c->keys_auth_key_file, c->keys_auth_pub_file,
 		    SEAL_KEYFILE_AUTH },
+		{ c->keys_bounce_key_file, NULL, SEAL_KEYFILE_BOUNCE },
 	};
 	size_t i;
 	bool ok = true;
 
 	(void)args;
 	for (i = 0; ok && i < sizeof(keys) / sizeof(keys[0]); i++)
-		ok = make_key(ctl, &keys[i]);
+		ok = keys[i].path[0] == '\0' || make_key(ctl, &keys[i]);
 	ok = ok && make_secrets_keys(ctl) && make_deployment_id(ctl);
 	free(audit_pub);
 	return ok ? 0 : 1;

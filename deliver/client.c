@@ -527,3 +527,9 @@ client_last(const struct client *c)
 {
 	return &c->last;
 }
+
+bool
+client_passes_dsn(const struct client *c)
+{
+	return c->ehlo.dsn;
+}

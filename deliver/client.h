@@ -119,6 +119,8 @@ void client_free(struct client *c);
 
 enum client_rcpt client_result(
     const struct client *c, size_t i, const struct reply **reply);
+/* The next hop takes over the duty to report (RFC 3461 6.2.1). */
+bool client_passes_dsn(const struct client *c);
 /* The reply or reason that ended it; for the log and for open recipients. */
 const struct reply *client_last(const struct client *c);
 

@@ -137,6 +137,10 @@ load_keys(struct job_context *ctx, const struct conf *conf, struct err *err)
 		SEAL_KEYFILE_POLICY, err))
 		return false;
 	memcpy(ctx->relay_pub, pub.b, sizeof(ctx->relay_pub));
+	if (conf->keys_bounce_key_file[0] != '\0' &&
+	    !seal_keyfile_load(&ctx->bounce_key, conf->keys_bounce_key_file,
+		SEAL_KEYFILE_BOUNCE, err))
+		return false;
 	return load_deployment(ctx, conf->keys_deployment_file, err);
 }
 
@@ -177,6 +181,7 @@ context_close(struct job_context *ctx)
 	secret_wipe(&ctx->relay_key);
 	secret_wipe(&ctx->approve_key);
 	secret_wipe(&ctx->policy_key);
+	secret_wipe(&ctx->bounce_key);
 	OPENSSL_cleanse(
 	    ctx->smarthost_password, sizeof(ctx->smarthost_password));
 	while ((k = kept_first) != NULL) {

@@ -104,8 +104,6 @@ log_result(const struct job *job, const struct relay_rcpt *r)
 	    KV("ms", clock_mono_ms() - job->began_ms));
 }
 
-static void store_rows(void *arg);
-
 /*
  * Without an answer the result may be stored or not; storing it again is
  * refused if it is, so that is tried for as long as the lease may live. After
@@ -136,13 +134,17 @@ on_finished(void *arg, enum relay_status st, const char *why)
 		job_over(job);
 }
 
-static void
-store_rows(void *arg)
+void
+job_store(void *arg)
 {
 	struct job *job = arg;
 
-	job->op = relay_finish(job->ctx->relay, &job->lease, job->rows,
-	    job->row_count, job->retry_s, on_finished, job);
+	if (!job->told && job_report_wanted(job))
+		job_report(job);
+	else
+		job->op = relay_finish(job->ctx->relay, &job->lease, job->rows,
+		    job->row_count, job->retry_s, &job->reports, on_finished,
+		    job);
 }
 
 /* Only that there were too many at once: the rest goes right behind. */
@@ -172,10 +174,11 @@ job_finish(struct job *job, struct relay_rcpt *v, size_t n)
 	job->rows = v;
 	job->row_count = n;
 	job->retry_s = is_next_part(job) ? 1 : backoff_seconds(job->attempts);
+	job_give_up_late(job);
 	for (i = 0; i < n; i++)
 		log_result(job, &v[i]);
 	relay_cancel(job->op);
-	store_rows(job);
+	job_store(job);
 }
 
 /* Rows not yet marked as being sent take no result: mark them first. */
@@ -238,7 +241,7 @@ job_new(const struct job_context *ctx, const struct store_lease *lease,
 	job->end = end;
 	job->arg = arg;
 	job->began_ms = clock_mono_ms();
-	job->again = loop_timer_new(ctx->loop, store_rows, job);
+	job->again = loop_timer_new(ctx->loop, job_store, job);
 	return job;
 }
 
@@ -330,6 +333,9 @@ job_free(struct job *job)
 	buf_free(&job->kept);
 	buf_free(&job->text);
 	buf_free(&job->prefix);
+	buf_free(&job->head);
+	buf_free(&job->return_path);
+	job_report_free(job);
 	free(job->rows);
 	free(job);
 }

@@ -14,6 +14,11 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "deliver/job_internal.h"
+#include "mail/header.h"
+#include "seal/verp.h"
+
+/* The longest a next hop goes on trying, and some days (RFC 5321 4.5.4.1). */
+#define RETURN_PATH_US (INT64_C(14) * 86400 * 1000000)
 
 static void
 on_integrity(void *arg, enum relay_status st, const char *why)
@@ -240,7 +245,14 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->chunks = m->chunks;
 	job->routed = m->routed;
 	job->attempts = m->attempts;
+	job->released_us = m->released_us;
+	job->fetched_us = m->now_us;
+	job->fetched_ms = clock_mono_ms();
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
+	if (job->ctx->bounce_key.n > 0)
+		(void)seal_verp_make(&job->return_path, &job->ctx->bounce_key,
+		    job->mail_from, &job->lease.message,
+		    m->now_us + RETURN_PATH_US);
 	job_rewind(job, JOB_PASS_CHECK);
 	job_read(job);
 }
@@ -270,6 +282,20 @@ on_plain(void *arg, const void *p, size_t n)
 	job->is_8bit |= str_has_8bit((struct str){ p, n });
 	if (job->is_kept)
 		buf_add(&job->kept, p, n);
+	else if (job->head.n < HEADER_BYTES_MAX)
+		buf_add(&job->head, p, n);
+}
+
+struct str
+job_head(const struct job *job)
+{
+	const struct buf *b = job->is_kept ? &job->kept : &job->head;
+	const unsigned char *end =
+	    b->n > 0 ? memmem(b->p, b->n, "\r\n\r\n", 4) : NULL;
+
+	if (end == NULL)
+		return (struct str){ "", 0 };
+	return (struct str){ (char *)b->p, (size_t)(end - b->p) + 2 };
 }
 
 void

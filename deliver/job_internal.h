@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "deliver/client.h"
 #include "deliver/idle.h"
 #include "deliver/job.h"
@@ -74,10 +75,17 @@ struct job {
 	int retry_s;
 	struct loop_timer *again; /* to store them once more */
 	uint64_t store_until_ms;
+	bool told; /* what the sender hears is made */
+	int key_tries;
+	struct relay_reports reports;
+	struct buf report_ix[RELAY_REPORTS_MAX], report_box[RELAY_REPORTS_MAX];
+	bool passes_dsn; /* the next hop goes on reporting */
+	char remote[256]; /* who answered; "" = nobody */
 
 	/* Of the message; text lives in `text`. */
 	struct buf text;
 	struct str mail_from;
+	struct buf return_path; /* on the wire; empty: mail_from */
 	struct str rcpt[JOB_RCPT_MAX]; /* all, in digest order */
 	size_t rcpt_count;
 	int due[JOB_RCPT_MAX]; /* numbers, 1.. */
@@ -85,6 +93,8 @@ struct job {
 	size_t due_count;
 	int64_t size;
 	int chunks, next_chunk, attempts;
+	int64_t released_us, fetched_us; /* by the database's clock */
+	uint64_t fetched_ms;
 	int read_from; /* an answer without rows is a body cut short */
 	struct seal_id id;
 	struct secret key; /* the message key */
@@ -105,6 +115,7 @@ struct job {
 	struct buf prefix; /* fields before the frozen bytes */
 	struct buf kept;
 	bool is_kept;
+	struct buf head; /* the header section, of what is not kept */
 
 	struct route_host hosts[ROUTE_HOSTS_MAX];
 	size_t host_count, host_at;
@@ -127,7 +138,20 @@ void job_return(struct job *job);
 /* Called by the reader: the whole body was read (verify or relay pass). */
 void job_body_verified(struct job *job);
 
+/* Store the results, and what the sender hears of them. */
+void job_store(void *job);
+
+/* job_report.c */
+/* What would be due again after the time is over has failed. */
+void job_give_up_late(struct job *job);
+bool job_report_wanted(const struct job *job);
+/* Make the reports, then job_store(). */
+void job_report(struct job *job);
+void job_report_free(struct job *job);
+
 /* job_check.c */
+/* The frozen header section, without the empty line; borrowed. */
+struct str job_head(const struct job *job);
 void job_integrity(struct job *job, const char *why);
 void job_fetch(struct job *job);
 /* Read `JOB_CHUNKS` more chunks of the current pass. */

@@ -116,6 +116,8 @@ on_ready(void *arg, const char *tls)
 	char id[UUID_ID_MAX];
 
 	job->phase = JOB_MARKING;
+	job->passes_dsn = client_passes_dsn(job->client);
+	(void)snprintf(job->remote, sizeof(job->remote), "%s", host);
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.attempt", KV("message", id), KV("why", host),
 	    KV("tls", tls));
@@ -366,7 +368,8 @@ next_address(struct job *job)
 		.policy = tls_policy(job),
 		.helo = job->ctx->conf->hostname,
 		.host = h->name,
-		.mail_from = job->mail_from,
+		.mail_from = job->return_path.n > 0 ? buf_str(&job->return_path)
+						    : job->mail_from,
 		.rcpt = job->due_rcpt,
 		.rcpt_count = job->due_count,
 		.size = job->size + (int64_t)job->prefix.n,

@@ -35,6 +35,7 @@ static const struct {
 	[SEAL_KEYFILE_AUDIT] = { "audit-key", false },
 	[SEAL_KEYFILE_AUTH_PUB] = { "auth-pub", true },
 	[SEAL_KEYFILE_AUTH] = { "auth-key", false },
+	[SEAL_KEYFILE_BOUNCE] = { "bounce-key", false },
 };
 
 const char *
@@ -210,6 +211,7 @@ public_half(struct secret *pub, const struct secret *key,
 	case SEAL_KEYFILE_POLICY:
 	case SEAL_KEYFILE_SECRETS:
 	case SEAL_KEYFILE_AUDIT_PUB:
+	case SEAL_KEYFILE_BOUNCE:
 		break;
 	}
 	return false;

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/xalloc.h"
+#include "seal/key.h"
 
 static const struct uuid none;
 
@@ -20,6 +22,7 @@ store_op_cancel(struct store_op *op)
 		return;
 	pg_cancel(op->req);
 	limit_cancel(op->peek);
+	secret_wipe(&op->kek);
 	free(op);
 }
 
@@ -33,6 +36,7 @@ on_answer(void *arg, enum pg_err err, const struct pg_result *res)
 	if (code == E_NONE && pg_rows(res) > 0)
 		code = store_row_code(err, res);
 	op->tell(op, code, res);
+	secret_wipe(&op->kek);
 	free(op);
 }
 
@@ -316,6 +320,75 @@ store_message_events(const struct store_cred *cred, const struct uuid *id,
 	op = store_op_ask(cred, "select * from api.my_events_1($1,$2,$3,$4)",
 	    &args, tell_events, arg);
 	op->done.events = done;
+	return op;
+}
+
+static const char *
+report_kind(const char *letter)
+{
+	if (letter[0] == 'd')
+		return "delayed";
+	return letter[0] == 's' ? "relayed" : "failed";
+}
+
+/* The text, in `out`; empty when this key cannot open it. */
+static void
+open_report(struct buf *out, const struct secret *kek,
+    const struct pg_result *res, int row)
+{
+	struct str pub = pg_get_bytes(res, row, "inbox_pub");
+	struct str box = pg_get_bytes(res, row, "box");
+	struct secret priv = { 0 };
+	unsigned char pub32[32];
+
+	if (pg_is_null(res, row, "wrapped") || pub.n != sizeof(pub32) ||
+	    box.n <= SEAL_BOX_EXTRA)
+		return;
+	memcpy(pub32, pub.p, sizeof(pub32));
+	if (seal_unwrap(&priv, kek, pub32, pg_get_bytes(res, row, "wrapped")) &&
+	    seal_box_open(
+		buf_reserve(out, box.n - SEAL_BOX_EXTRA), box, pub32, &priv))
+		out->n = box.n - SEAL_BOX_EXTRA;
+	secret_wipe(&priv);
+}
+
+static void
+tell_reports(
+    struct store_op *op, enum err_code code, const struct pg_result *res)
+{
+	size_t count = code == E_NONE ? (size_t)pg_rows(res) : 0, i;
+	struct store_report *r = xcalloc(count + 1, sizeof(*r));
+	struct buf *text = xcalloc(count + 1, sizeof(*text));
+
+	for (i = 0; i < count; i++) {
+		r[i].kind = report_kind(pg_get_text(res, (int)i, "kind"));
+		r[i].ix = pg_get_text(res, (int)i, "ix");
+		r[i].at = pg_get_time(res, (int)i, "at");
+		open_report(&text[i], &op->kek, res, (int)i);
+		if (text[i].n > 0)
+			r[i].content = buf_str(&text[i]);
+	}
+	op->done.reports(op->arg, code, r, count);
+	for (i = 0; i < count; i++) {
+		buf_wipe(&text[i]);
+		buf_free(&text[i]);
+	}
+	free(text);
+	free(r);
+}
+
+struct store_op *
+store_message_reports(const struct store_cred *cred, const struct uuid *id,
+    const struct secret *kek, store_reports_fn *done, void *arg)
+{
+	struct pg_args args = { 0 };
+	struct store_op *op;
+
+	put_message(&args, cred, id);
+	op = store_op_ask(cred, "select * from api.my_reports_1($1,$2,$3,$4)",
+	    &args, tell_reports, arg);
+	op->kek = *kek;
+	op->done.reports = done;
 	return op;
 }
 

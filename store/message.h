@@ -114,6 +114,20 @@ typedef void store_events_fn(
 struct store_op *store_message_events(const struct store_cred *cred,
     const struct uuid *id, store_events_fn *done, void *arg);
 
+/* A delivery status notification (RFC 3464), opened for this answer. */
+struct store_report {
+	const char *kind; /* "failed", "delayed", "relayed" */
+	const char *ix; /* of its recipients: "1,2" */
+	int64_t at;
+	struct str content; /* p NULL: from before the inbox was reset */
+};
+typedef void store_reports_fn(
+    void *arg, enum err_code code, const struct store_report *r, size_t count);
+/* `kek` as store_message_raw() takes it. */
+struct store_op *store_message_reports(const struct store_cred *cred,
+    const struct uuid *id, const struct secret *kek, store_reports_fn *done,
+    void *arg);
+
 /* Code state_conflict: `state` says where the message is. */
 typedef void store_state_fn(void *arg, enum err_code code, int state);
 struct store_op *store_message_cancel(const struct store_cred *cred,

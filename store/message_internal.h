@@ -21,6 +21,7 @@ struct store_op {
 		store_message_fn *message;
 		store_recipients_fn *recipients;
 		store_events_fn *events;
+		store_reports_fn *reports;
 		store_state_fn *state;
 		store_keys_fn *keys;
 		store_limits_fn *limits;
@@ -29,6 +30,7 @@ struct store_op {
 		store_usage_fn *usage;
 		store_labels_fn *labels;
 	} done;
+	struct secret kek; /* for reports */
 	void *arg;
 };
 

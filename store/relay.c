@@ -117,8 +117,8 @@ relay_lease_args(struct pg_args *a, const struct store_lease *l)
 	pg_uuid(a, &l->lease);
 }
 
-static void
-on_done(void *arg, enum pg_err err, const struct pg_result *res)
+void
+relay_on_done(void *arg, enum pg_err err, const struct pg_result *res)
 {
 	struct relay_op op = relay_take(arg);
 
@@ -220,6 +220,7 @@ on_fetch(void *arg, enum pg_err err, const struct pg_result *res)
 	m.send_at = pg_get_i64(res, 0, "send_at");
 	m.not_after = pg_get_i64(res, 0, "not_after");
 	m.routed = pg_get_bool(res, 0, "routed");
+	m.released_us = pg_get_i64(res, 0, "released_us");
 	fill_release(&m, res);
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
@@ -358,56 +359,6 @@ relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
 	return op;
 }
 
-static void
-result_args(struct pg_args *a, const struct relay_rcpt *v, size_t n)
-{
-	size_t i;
-
-	pg_array_begin(a, PG_ELEM_I32);
-	for (i = 0; i < n; i++)
-		pg_item_i32(a, v[i].ix);
-	pg_array_end(a);
-	pg_array_begin(a, PG_ELEM_I32);
-	for (i = 0; i < n; i++)
-		pg_item_i32(a, (int)v[i].result);
-	pg_array_end(a);
-	pg_array_begin(a, PG_ELEM_I32);
-	for (i = 0; i < n; i++) {
-		if (v[i].code != 0)
-			pg_item_i32(a, v[i].code);
-		else
-			pg_item_null(a);
-	}
-	pg_array_end(a);
-	pg_array_begin(a, PG_ELEM_TEXT);
-	for (i = 0; i < n; i++)
-		pg_item_str(a, str_of(v[i].enhanced));
-	pg_array_end(a);
-	pg_array_begin(a, PG_ELEM_TEXT);
-	for (i = 0; i < n; i++)
-		pg_item_str(a, str_of(v[i].text));
-	pg_array_end(a);
-}
-
-struct relay_op *
-relay_finish(struct relay *r, const struct store_lease *l,
-    const struct relay_rcpt *v, size_t n, int retry_s, relay_done_fn *done,
-    void *arg)
-{
-	struct pg_args a = { 0 };
-	struct relay_op *op;
-
-	relay_lease_args(&a, l);
-	result_args(&a, v, n);
-	pg_i32(&a, retry_s);
-	pg_text(&a, n > 0 ? v[0].text : "");
-	op = relay_call(r,
-	    "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)", &a,
-	    on_done, arg);
-	op->fn.done = done;
-	return op;
-}
-
 struct relay_op *
 relay_release(struct relay *r, const struct store_lease *l, int retry_s,
     relay_done_fn *done, void *arg)
@@ -418,7 +369,7 @@ relay_release(struct relay *r, const struct store_lease *l, int retry_s,
 	relay_lease_args(&a, l);
 	pg_i32(&a, retry_s);
 	op = relay_call(r, "select * from api.release_lease_1($1,$2,$3,$4,$5)",
-	    &a, on_done, arg);
+	    &a, relay_on_done, arg);
 	op->fn.done = done;
 	return op;
 }
@@ -433,7 +384,7 @@ relay_integrity(struct relay *r, const struct store_lease *l, const char *why,
 	relay_lease_args(&a, l);
 	pg_text(&a, why);
 	op = relay_call(r, "select * from api.integrity_1($1,$2,$3,$4,$5)", &a,
-	    on_done, arg);
+	    relay_on_done, arg);
 	op->fn.done = done;
 	return op;
 }

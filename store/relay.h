@@ -55,6 +55,7 @@ struct relay_message {
 	int64_t send_at, not_after, expiry, now_us; /* us since 1970 */
 	int mode, mode_epoch; /* of a release by policy */
 	bool routed; /* ask relay_routes() */
+	int64_t released_us; /* when it might leave first */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */
@@ -71,6 +72,21 @@ struct relay_rcpt {
 	int code; /* 0 when no reply came */
 	char enhanced[16];
 	char text[256]; /* printable ASCII */
+};
+
+/* Told to the sender's inbox, with the results (RFC 3464). */
+struct relay_report {
+	const char *kind; /* "f" failed, "d" delayed, "s" relayed */
+	struct str ix; /* of its recipients: "1,2" */
+	struct str box; /* sealed to the inbox's key */
+};
+
+#define RELAY_REPORTS_MAX 3
+
+struct relay_reports {
+	struct relay_report v[RELAY_REPORTS_MAX];
+	size_t n;
+	int epoch; /* of the inbox's key */
 };
 
 /* A key that signs for the sender's domain. Text is valid during the call. */
@@ -115,6 +131,9 @@ typedef void relay_dkim_fn(void *arg, enum relay_status st, const char *why,
     const struct relay_dkim *v, size_t n);
 typedef void relay_route_fn(void *arg, enum relay_status st, const char *why,
     const struct relay_route *v, size_t n);
+/* `pub`: 32 bytes of the inbox's key, else empty. */
+typedef void relay_key_fn(void *arg, enum relay_status st, const char *why,
+    struct str pub, int epoch, bool delay_told);
 typedef void relay_stats_fn(
     void *arg, enum relay_status st, const struct relay_stats *stats);
 
@@ -155,9 +174,13 @@ struct relay_op *relay_attempt(struct relay *r, const struct store_lease *l,
 /* The last gate, committed before the final dot. REFUSED = no dot. */
 struct relay_op *relay_dot(struct relay *r, const struct store_lease *l,
     const int *ix, size_t n, relay_done_fn *done, void *arg);
+/* `reports` may be NULL. */
 struct relay_op *relay_finish(struct relay *r, const struct store_lease *l,
-    const struct relay_rcpt *v, size_t n, int retry_s, relay_done_fn *done,
-    void *arg);
+    const struct relay_rcpt *v, size_t n, int retry_s,
+    const struct relay_reports *reports, relay_done_fn *done, void *arg);
+/* What a report is sealed to. */
+struct relay_op *relay_report_key(struct relay *r, const struct store_lease *l,
+    relay_key_fn *done, void *arg);
 /* Nothing was tried: give the lease back, due again in `retry_s`. */
 struct relay_op *relay_release(struct relay *r, const struct store_lease *l,
     int retry_s, relay_done_fn *done, void *arg);

@@ -21,6 +21,7 @@ struct relay_op {
 		relay_stats_fn *stats;
 		relay_dkim_fn *dkim;
 		relay_route_fn *route;
+		relay_key_fn *key;
 	} fn;
 };
 
@@ -37,6 +38,8 @@ struct relay_op *relay_call(struct relay *r, const char *sql, struct pg_args *a,
 struct relay_op relay_take(void *arg);
 enum relay_status relay_status_of(enum pg_err err, const struct pg_result *res);
 const char *relay_why_of(enum pg_err err, const struct pg_result *res);
+/* For calls that answer with nothing but a status. */
+void relay_on_done(void *arg, enum pg_err err, const struct pg_result *res);
 void relay_lease_args(struct pg_args *a, const struct store_lease *l);
 
 #endif

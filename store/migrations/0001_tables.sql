@@ -615,6 +615,26 @@ CREATE TABLE d.attempt (
 	PRIMARY KEY (message_id, tenant_id, domain, n))
 	PARTITION BY RANGE (message_id);
 
+-- Delivery status notifications (RFC 3464) for the agent, sealed to the inbox's
+-- key: f failure, d delay, s handed to a host that reports no further.
+CREATE TABLE d.dsn (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	domain text NOT NULL,
+	n int NOT NULL CHECK (n >= 1),
+	kind "char" NOT NULL CHECK (kind IN ('f', 'd', 's')),
+	ix smallint[] NOT NULL CHECK (cardinality(ix) BETWEEN 1 AND 1000),
+	inbox_epoch int NOT NULL,
+	box bytea NOT NULL CHECK (octet_length(box) BETWEEN 49 AND 524288),
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, domain, n))
+	PARTITION BY RANGE (message_id);
+-- One notice of delay for a domain is enough; how many an inbox got lately.
+CREATE UNIQUE INDEX dsn_delay ON d.dsn (message_id, tenant_id, domain)
+	WHERE kind = 'd';
+CREATE INDEX dsn_inbox ON d.dsn (tenant_id, inbox_id, at);
+
 CREATE TABLE d.event (
 	message_id uuid NOT NULL,
 	tenant_id bigint NOT NULL,

@@ -97,12 +97,13 @@ DO $$
 DECLARE t text;
 BEGIN
 	FOREACH t IN ARRAY ARRAY['message', 'body', 'decision', 'release',
-	    'event', 'audit', 'audit_seal', 'tenant_key', 'inbox_key'] LOOP
+	    'event', 'dsn', 'audit', 'audit_seal', 'tenant_key', 'inbox_key']
+	    LOOP
 		EXECUTE format('CREATE TRIGGER frozen BEFORE UPDATE OR DELETE ON d.%I
 		    FOR EACH ROW EXECUTE FUNCTION d.no_change()', t);
 	END LOOP;
 	FOREACH t IN ARRAY ARRAY['message', 'body', 'decision', 'release',
-	    'event', 'audit', 'audit_seal', 'tenant_key', 'inbox_key', 'state',
+	    'event', 'dsn', 'audit', 'audit_seal', 'tenant_key', 'inbox_key', 'state',
 	    'delivery', 'attempt', 'send_q', 'credential', 'edge',
 	    'delivery_edge'] LOOP
 		EXECUTE format('CREATE TRIGGER kept BEFORE TRUNCATE ON d.%I
@@ -527,6 +528,8 @@ BEGIN
 	    ('event', 'FOREIGN KEY (message_id, tenant_id) '
 	        'REFERENCES d.state_@ (message_id, tenant_id)'),
 	    ('comment', 'FOREIGN KEY (message_id, tenant_id) '
+	        'REFERENCES d.state_@ (message_id, tenant_id)'),
+	    ('dsn', 'FOREIGN KEY (message_id, tenant_id) '
 	        'REFERENCES d.state_@ (message_id, tenant_id)'))
 	    v(name, fk) LOOP
 		CONTINUE WHEN to_regclass(format('d.%I', k.name || '_' || s))

@@ -101,7 +101,7 @@ SELECT d.let('p_submit', 'claim', 'SELECT + UPDATE (used_at)', 'all');
 
 -- Agents out.
 SELECT d.let('p_read', x, 'SELECT', 'box') FROM unnest(ARRAY['message', 'body',
-	'state', 'decision', 'delivery', 'event', 'quota', 'key_wrap',
+	'state', 'decision', 'delivery', 'event', 'dsn', 'quota', 'key_wrap',
 	'release']) x;
 
 -- Operators: what their scope names, in one call with a live session.
@@ -147,7 +147,10 @@ SELECT d.let('p_relay', 'delivery', 'SELECT + UPDATE (status, attempts,
 SELECT d.let('p_relay', 'attempt', 'SELECT + INSERT + UPDATE (dot_at, ended_at,
 	result)', 'all');
 SELECT d.let('p_relay', x, 'SELECT', 'all') FROM unnest(ARRAY['inbox',
-	'tenant', 'list_entry']) x;
+	'tenant', 'list_entry', 'inbox_key']) x;
+SELECT d.let('p_relay', 'dsn', 'SELECT (message_id, tenant_id, inbox_id, domain,
+	n, kind, at)', 'all');
+SELECT d.let('p_relay', 'dsn', 'INSERT', 'msg');
 SELECT d.let('p_relay', 'inbox', 'UPDATE (alarm, touched)', 'all');
 
 -- The referee.

@@ -361,6 +361,39 @@ BEGIN
 	    ORDER BY 3;
 END $$;
 
+-- Reports on a message's delivery, oldest first, still sealed, and with them
+-- the inbox's own key for who may read.
+CREATE FUNCTION api.my_reports_1(t bigint, k bigint, a bytea, mid uuid)
+	RETURNS TABLE (status int, code text, kind text, ix text,
+	at timestamptz, inbox_epoch int, box bytea, wrapped bytea,
+	inbox_pub bytea) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.my_message(t, k, a, mid);
+	IF c.status = 200 AND c.scope = 's' THEN
+		c.status := 403;
+		c.code := 'missing_permission';
+	END IF;
+	IF c.status <> 200 THEN
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, r.kind::text,
+	    array_to_string(r.ix, ','), r.at, r.inbox_epoch, r.box,
+	    w.wrapped, y.pub FROM d.dsn r
+	    LEFT JOIN d.inbox_key y ON y.tenant_id = t
+	        AND y.inbox_id = c.inbox_id AND y.epoch = r.inbox_epoch
+	    LEFT JOIN d.key_wrap w ON w.tenant_id = t AND w.key_id = k
+	        AND w.inbox_id = c.inbox_id AND w.epoch = r.inbox_epoch
+	    WHERE r.message_id = mid AND r.tenant_id = t
+	    AND r.inbox_id = c.inbox_id ORDER BY r.at, r.n LIMIT 100;
+END $$;
+
 -- What happened in the inbox, in an order in which nothing can appear behind
 -- a reader's back: by the transaction that wrote it, and only below the
 -- oldest that still runs. A reader shows its place: transaction, time,
@@ -980,7 +1013,8 @@ GRANT EXECUTE ON FUNCTION api.auth_1, api.touch_1, api.submit_1,
 GRANT EXECUTE ON FUNCTION api.claim_1 TO l_ctl;
 SET LOCAL ROLE p_read;
 GRANT EXECUTE ON FUNCTION api.my_list_1, api.my_get_1, api.my_recipients_1,
-	api.my_body_1, api.my_events_1, api.my_stream_1, api.my_threads_1,
+	api.my_body_1, api.my_events_1, api.my_reports_1, api.my_stream_1,
+	api.my_threads_1,
 	api.my_thread_1, api.my_inbox_1, api.runs_1, api.keys_1
 	TO l_gateway;
 GRANT EXECUTE ON FUNCTION api.ready_1 TO l_gateway, l_review, l_worker, l_ctl,

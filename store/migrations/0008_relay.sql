@@ -105,7 +105,8 @@ CREATE FUNCTION api.fetch_1(t bigint, mid uuid, dom text, lease uuid)
 	not_after bigint, release_by text, release_mode smallint,
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
-	may_duplicate boolean, routed boolean) LANGUAGE plpgsql SECURITY DEFINER
+	may_duplicate boolean, routed boolean, released_us bigint)
+	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -128,7 +129,7 @@ BEGIN
 	        AND v.status IN (0, 4)), (l.q).attempts,
 	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, t)
-	        AND z.ended_at IS NULL)
+	        AND z.ended_at IS NULL), d.us(r.not_before)
 	    FROM d.message m
 	    JOIN d.release r ON r.message_id = mid AND r.tenant_id = t
 	        AND r.version = (l.q).version AND r.round = (l.q).round
@@ -482,9 +483,81 @@ BEGIN
 	RETURN NEXT;
 END $$;
 
+-- What a report for a leased message is sealed to, and whether the agent has
+-- been told of the delay.
+CREATE FUNCTION api.dsn_key_1(t bigint, mid uuid, dom text, lease uuid)
+	RETURNS TABLE (status int, code text, inbox_epoch int, inbox_pub bytea,
+	delay_told boolean) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	l record;
+BEGIN
+	l := d.leased(t, mid, dom, lease, false);
+	IF NOT l.alive THEN
+		SELECT 409, 'state_conflict' INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, y.epoch, y.pub,
+	    EXISTS (SELECT 1 FROM d.dsn r WHERE r.message_id = mid
+	        AND r.tenant_id = t AND r.domain = dom AND r.kind = 'd')
+	    FROM d.inbox x LEFT JOIN d.inbox_key y ON y.tenant_id = t
+	        AND y.inbox_id = x.inbox_id AND y.epoch = x.epoch
+	    WHERE x.tenant_id = t AND x.inbox_id = (l.q).inbox_id;
+END $$;
+
+-- A report into the inbox of the leased message `q`: decision A16, 0042. The
+-- caller holds the lease, and commits the results it tells of with it.
+CREATE FUNCTION d.dsn_insert(q d.send_q, what text, rows_ix text,
+	key_epoch int, sealed bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	st smallint;
+BEGIN
+	IF (what IN ('f', 'd', 's')
+	    AND octet_length(rows_ix) <= 5000
+	    AND rows_ix ~ '^[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*$'
+	    AND key_epoch >= 0 AND octet_length(sealed) BETWEEN 49 AND 524288)
+	    IS NOT TRUE THEN
+		RETURN false;
+	END IF;
+	IF EXISTS (SELECT 1 FROM unnest(string_to_array(rows_ix, ',')
+	    ::smallint[]) z LEFT JOIN d.delivery v
+	    ON v.message_id = q.message_id AND v.tenant_id = q.tenant_id
+	    AND v.domain = q.domain AND v.ix = z
+	    WHERE v.status IS DISTINCT FROM
+	    CASE what WHEN 'f' THEN 5 WHEN 'd' THEN 4 ELSE 3 END)
+	    OR (SELECT count(*) FROM d.dsn r WHERE r.tenant_id = q.tenant_id
+	    AND r.inbox_id = q.inbox_id AND r.at > clock_timestamp()
+	    - interval '1 hour') >= 200 THEN
+		RETURN false;
+	END IF;
+	INSERT INTO d.dsn (message_id, tenant_id, inbox_id, domain, n, kind, ix,
+	    inbox_epoch, box) SELECT q.message_id, q.tenant_id, q.inbox_id,
+	    q.domain, coalesce(max(r.n), 0) + 1, what::"char",
+	    string_to_array(rows_ix, ',')::smallint[], key_epoch, sealed
+	    FROM d.dsn r WHERE r.message_id = q.message_id
+	    AND r.tenant_id = q.tenant_id AND r.domain = q.domain
+	    ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	SELECT y.state INTO st FROM d.state y WHERE y.message_id = q.message_id
+	    AND y.tenant_id = q.tenant_id;
+	PERFORM d.event_add(q.message_id, q.tenant_id, q.inbox_id,
+	    CASE what WHEN 'd' THEN 'message.delayed' ELSE 'message.reported' END,
+	    'worker', 'worker:' || q.worker, st, CASE what WHEN 'f'
+	    THEN 'failed for ' WHEN 'd' THEN 'not yet taken by ' ELSE 'relayed, '
+	    'no further report from ' END || q.domain);
+	RETURN true;
+END $$;
+
 CREATE FUNCTION api.done_1(t bigint, mid uuid, dom text, lease uuid,
 	ix int[], result int[], reply_code int[], enhanced text[],
-	reply text[], retry_seconds int, mx_result text)
+	reply text[], retry_seconds int, mx_result text,
+	dsn_kind text[] DEFAULT NULL, dsn_ix text[] DEFAULT NULL,
+	dsn_epoch int DEFAULT NULL, dsn_box bytea[] DEFAULT NULL)
 	RETURNS TABLE (status int, code text, state smallint, more boolean)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.msg = '' SET postern.actor = '' AS $$
@@ -530,6 +603,10 @@ BEGIN
 	END IF;
 	again := d.lease_end(t, mid, dom, due, true, mx_result);
 	st := d.state_derive(t, mid, mx_result);
+	IF dsn_kind IS NOT NULL THEN
+		PERFORM d.dsn_insert(l.q, dsn_kind[z], dsn_ix[z], dsn_epoch,
+		    dsn_box[z]) FROM generate_subscripts(dsn_kind, 1) z;
+	END IF;
 	PERFORM d.note(t, 'worker:' || (l.q).worker, 'message.result', mid,
 	    json_build_object('domain', dom, 'ix', done_1.ix, 'result', result,
 	    'code', done_1.reply_code, 'state', st)::text);
@@ -728,7 +805,8 @@ END $$;
 RESET ROLE;
 SET LOCAL ROLE p_relay;
 GRANT EXECUTE ON FUNCTION api.claim_due_1, api.fetch_1, api.fetch_body_1,
-	api.beat_1, api.attempt_1, api.dot_1, api.done_1, api.release_lease_1,
+	api.beat_1, api.attempt_1, api.dot_1, api.done_1, api.dsn_key_1,
+	api.release_lease_1,
 	api.integrity_1, api.sweep_1, api.queue_stats_1 TO l_worker;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_relay;

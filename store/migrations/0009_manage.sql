@@ -18,7 +18,7 @@ BEGIN
 	    AT TIME ZONE 'UTC')) THEN
 		RETURN 0;
 	END IF;
-	FOREACH k IN ARRAY ARRAY['comment', 'event', 'attempt', 'delivery',
+	FOREACH k IN ARRAY ARRAY['comment', 'dsn', 'event', 'attempt', 'delivery',
 	    'release', 'decision', 'body', 'state', 'word', 'message'] LOOP
 		EXECUTE format('ALTER TABLE d.%I DETACH PARTITION d.%I', k,
 		    k || '_' || s);
@@ -45,6 +45,7 @@ CREATE POLICY p_owner_keep ON d.claim TO p_owner USING (true);
 CREATE POLICY p_owner_keep ON d.operator_session TO p_owner USING (true);
 CREATE POLICY p_owner_keep ON d.state FOR SELECT TO p_owner USING (true);
 CREATE POLICY p_owner_keep ON d.body TO p_owner USING (true);
+CREATE POLICY p_owner_keep ON d.dsn TO p_owner USING (true);
 CREATE POLICY p_owner_keep ON d.send_q FOR SELECT TO p_owner USING (true);
 
 CREATE FUNCTION d.partition_live(lo uuid, hi uuid) RETURNS boolean
@@ -80,6 +81,13 @@ BEGIN
 	        AND x.tenant_id = s.tenant_id) LIMIT 1000) s
 	    WHERE b.message_id = s.message_id AND b.tenant_id = s.tenant_id;
 	GET DIAGNOSTICS bodies = ROW_COUNT;
+	-- Reports hold a header, sometimes the body: they go as it does.
+	DELETE FROM d.dsn r USING (SELECT x.message_id, x.tenant_id, x.domain, x.n
+	    FROM d.dsn x JOIN d.state s ON s.message_id = x.message_id
+	        AND s.tenant_id = x.tenant_id AND s.state IN (3, 4, 5, 8, 10)
+	    WHERE x.at < clock_timestamp() - body_days * interval '1 day'
+	    LIMIT 1000) y WHERE r.message_id = y.message_id
+	    AND r.tenant_id = y.tenant_id AND r.domain = y.domain AND r.n = y.n;
 	DELETE FROM d.idem i WHERE i.created_at < clock_timestamp()
 	    - meta_days * interval '1 day';
 	GET DIAGNOSTICS idems = ROW_COUNT;

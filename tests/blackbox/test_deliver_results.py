@@ -2,8 +2,13 @@
 """
 What follows from a result: an address that does not exist is not written to
 again, from submission to the last gate, until a person says otherwise; and a
-person settles what only may have been sent.
+person settles what only may have been sent. The sender's inbox is told, and
+nobody else can read what it is told.
 """
+import email
+import email.policy
+import os
+import re
 import smtplib
 
 import pytest
@@ -12,10 +17,16 @@ from tests.fake.mx import CLOSE
 from tests.lib import postern, seals
 from tests.lib.relaying import Relaying
 
+KEY = os.urandom(32)
+
 
 @pytest.fixture(scope="module")
 def r():
     with Relaying() as it:
+        path = it.path("keys", "bounce.key")
+        seals.key_file(path, "bounce-key", KEY)
+        it._own(path)
+        it.set_conf("keys", bounce_key_file=path)
         it.start_worker()
         yield it
 
@@ -169,3 +180,145 @@ def test_one_recipient_of_two(r, mx):
     r.wait_state(mid, "sent")
     refused = r.signed_in("uncertain", "resolve", msg_id(mid), "sent", ok=False)
     assert "state_conflict" in refused
+
+
+# -- what the sender hears ----------------------------------------------------
+
+def reports(r, mid, box):
+    doc = r.rest(box, "/v1/messages/%s/reports" % msg_id(mid))
+    return [(x["kind"], x["recipients"], email.message_from_string(
+        x["content"], policy=email.policy.SMTP)) for x in doc["reports"]]
+
+
+def status_of(report):
+    """The per-message fields and those of each recipient."""
+    _, status, part = list(report.iter_parts())
+    assert part.get_content_type() in ("text/rfc822-headers", "message/rfc822")
+    assert status.get_content_type() == "message/delivery-status"
+    return status.get_payload()
+
+
+def events(r, mid, box):
+    doc = r.rest(box, "/v1/messages/%s/events" % msg_id(mid))
+    return [e["type"] for e in doc["events"]]
+
+
+def test_a_failure_is_reported(r, mx):
+    mx.rcpt_replies["bad@dest.example"] = \
+        "550 5.7.1 no \x1b[31m\u00e4 way, ask postmaster"
+    box = r.fresh_box()
+    mid = r.submit(rcpts=["ann@dest.example", "bad@dest.example"], box=box)
+    r.wait_state(mid, "bounced")
+    ((kind, ix, report),) = reports(r, mid, box)
+    assert (kind, ix) == ("failed", [2])
+    assert report.get_content_type() == "multipart/report"
+    assert report["Auto-Submitted"] == "auto-replied"
+    top, one = status_of(report)
+    assert top["Original-Envelope-Id"] == msg_id(mid)
+    assert one["Final-Recipient"] == "rfc822; bad@dest.example"
+    assert (one["Action"], one["Status"]) == ("failed", "5.7.1")
+    assert one["Remote-MTA"] == "dns; localhost"
+    assert one["Diagnostic-Code"] == \
+        "smtp; 550 5.7.1 no ?[31m?? way, ask postmaster"
+    head = list(report.iter_parts())[2].get_content()
+    assert "Subject: Report" in str(head) and "Hello" not in str(head)
+    assert "message.reported" in events(r, mid, box)
+    # Only sealed bytes lie in the database.
+    (row,) = r.sql("SELECT box FROM d.dsn WHERE message_id = %s", mid)
+    assert b"dest.example" not in bytes(row["box"])
+
+
+@pytest.mark.parametrize("notify,kinds", [
+    ("NEVER", []), ("SUCCESS", ["relayed"]), ("DELAY", []),
+    ("FAILURE", ["failed"]), ("SUCCESS,FAILURE", ["failed", "relayed"])])
+def test_what_the_sender_asked_for(r, mx, notify, kinds):
+    """One recipient fails, one is taken by a host without DSN."""
+    mx.rcpt_replies["bad@dest.example"] = "550 5.7.1 no"
+    box = r.fresh_box()
+    mid = r.submit(rcpts=["ann@dest.example", "bad@dest.example"], box=box,
+                   notify=notify, ret="FULL")
+    r.wait_state(mid, "bounced")
+    found = reports(r, mid, box)
+    assert sorted(kind for kind, _, _ in found) == kinds
+    for kind, ix, report in found:
+        assert ix == ([2] if kind == "failed" else [1])
+        assert "Hello" in str(list(report.iter_parts())[2])
+
+
+def test_one_notice_of_delay(r, mx):
+    mx.script["RCPT"] = "450 4.2.1 later"
+    box = r.fresh_box()
+    mid = r.submit(box=box)
+    r.wait_state(mid, "deferred")
+    assert reports(r, mid, box) == []
+
+    def age(hours):
+        r.sql("ALTER TABLE d.release DISABLE TRIGGER frozen")
+        r.sql("UPDATE d.release SET not_before = now() - %s * interval "
+              "'1 hour' WHERE message_id = %s", hours, mid)
+        r.sql("ALTER TABLE d.release ENABLE TRIGGER frozen")
+    age(5)
+    for n in (2, 3):
+        r.due(mid)
+        postern.wait_until("another try", lambda: r.deliveries(mid)[0][
+            "attempts"] == n and r.state(mid) == "deferred")
+    ((kind, _, report),) = reports(r, mid, box)
+    assert kind == "delayed"
+    _, one = status_of(report)
+    assert (one["Action"], one["Status"]) == ("delayed", "4.2.1")
+    assert "Will-Retry-Until" in one
+    assert events(r, mid, box).count("message.delayed") == 1
+    # Its time is over now, before the database would say so.
+    age(72)
+    r.due(mid)
+    r.wait_state(mid, "bounced")
+    (kind, _, report) = reports(r, mid, box)[1]
+    assert kind == "failed" and status_of(report)[1]["Status"] == "4.4.7"
+
+
+def test_a_report_tells_the_truth_or_nothing(r, mx):
+    """The results it speaks of are in the same transaction, or it is not."""
+    mx.script["RCPT"] = "450 4.2.1 later"
+    box = r.fresh_box()
+    mid = r.submit(box=box)
+    r.wait_state(mid, "deferred")
+    r.worker.stop()
+    r.sql("UPDATE d.send_q SET due_at = now() WHERE message_id = %s", mid)
+    (q,) = [q for q in r.sql("SELECT * FROM api.claim_due_1('t', 500, 60)",
+                             user="l_worker") if q["message_id"] == mid]
+    lease = (q["tenant_id"], mid, q["domain"], q["lease"])
+    assert r.sql("SELECT go FROM api.attempt_1(%s,%s,%s,%s,'mx','none',"
+                 "array[1])", *lease, user="l_worker")[0]["go"]
+    done = ("SELECT status FROM api.done_1(%s,%s,%s,%s,array[1],array[4],"
+            "array[450],array['4.2.1'],array['x'],60,'x',array['f'],"
+            "array['1'],1,array[%s::bytea])")
+    assert r.sql(done, *lease, b"z" * 60, user="l_worker")[0]["status"] == 200
+    assert reports(r, mid, box) == []
+    assert r.sql(done, *lease, b"z" * 60, user="l_worker")[0]["status"] == 409
+    r.start_worker()
+
+
+def test_who_may_not_read_a_report(r, mx):
+    mx.script["RCPT"] = "550 5.1.7 no"
+    box = r.fresh_box()
+    mid = r.submit(box=box)
+    r.wait_state(mid, "bounced")
+    sender = type(box)(**{**box.__dict__, "key": box.smtp_key})
+    doc = r.rest(sender, "/v1/messages/%s/reports" % msg_id(mid))
+    assert doc["code"] == "missing_permission"
+    other = r.add_inbox("nosy@acme.example")
+    doc = r.rest(other, "/v1/messages/%s/reports" % msg_id(mid))
+    assert doc["code"] == "not_found"
+
+
+def test_the_return_path_is_signed(r, mx):
+    """Of the inbox, of this message, with an end; seal/verp.h has the rest."""
+    box = r.fresh_box()
+    mid = r.submit(box=box)
+    r.wait_state(mid, "sent")
+    local, _, domain = box.address.partition("@")
+    m = re.fullmatch(r"%s\+([0-9a-z]{42})@%s" % (
+        re.escape(local), re.escape(domain)), mx.messages[0]["mail_from"])
+    assert m, mx.messages[0]["mail_from"]
+    raw = seals.unbase32(m[1], 26)
+    assert raw[2:18].hex() == mid.replace("-", "")

@@ -90,7 +90,7 @@ class Relaying(postern.Deployment):
         return self.box
 
     def submit(self, rcpts=("ann@dest.example",), body="Hello\r\n",
-               subject="Report", raw=None, box=None):
+               subject="Report", raw=None, box=None, notify=None, ret=None):
         """Through port 465; the message's uuid."""
         box = box or self.fresh_box()
         before = {m["message_id"] for m in self.messages()}
@@ -104,7 +104,9 @@ class Relaying(postern.Deployment):
                     subject, body)).encode()
             for left in (2, 1, 0):
                 try:
-                    s.sendmail(box.address, list(rcpts), data)
+                    s.sendmail(box.address, list(rcpts), data,
+                               ["RET=" + ret] if ret else [],
+                               ["NOTIFY=" + notify] if notify else [])
                     break
                 except smtplib.SMTPDataError as e:
                     # A busy machine: the limiter has 50 ms to answer.
@@ -129,6 +131,18 @@ class Relaying(postern.Deployment):
             c.close()
         assert "message_id" in doc, doc
         return str(uuid.UUID(bytes=seals.unbase32(doc["message_id"][4:], 16)))
+
+    def rest(self, box, path):
+        """GET with the inbox's key; the document."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        c = http.client.HTTPSConnection("127.0.0.1", self.api_port,
+                                        timeout=20, context=context)
+        try:
+            c.request("GET", path, headers={
+                "Authorization": "Bearer " + box.key})
+            return json.loads(c.getresponse().read())
+        finally:
+            c.close()
 
     def wake(self):
         """As a program that released something would say it."""

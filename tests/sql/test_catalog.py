@@ -96,8 +96,8 @@ def test_primary_keys_contain_the_tenant(w, su):
 
 def test_content_is_insert_only(w, su):
     """No zone may change or delete what was said, seen or decided."""
-    for t in ("message", "body", "decision", "release", "event", "audit",
-              "audit_seal", "tenant_key", "inbox_key", "comment"):
+    for t in ("message", "body", "decision", "release", "event", "dsn",
+              "audit", "audit_seal", "tenant_key", "inbox_key", "comment"):
         assert rows(su, """SELECT r.rolname FROM pg_roles r
             WHERE r.rolname LIKE 'p\\_%%' AND r.rolname <> 'p_owner'
             AND (has_table_privilege(r.oid, 'd.' || %s,
@@ -227,7 +227,7 @@ def test_keys_go_leaf_to_leaf(w, su):
         assert got == {("d.state", "d.message"), ("d.decision", "d.message"),
                        ("d.release", "d.message"), ("d.delivery", "d.state"),
                        ("d.attempt", "d.state"), ("d.event", "d.state"),
-                       ("d.comment", "d.state")}
+                       ("d.comment", "d.state"), ("d.dsn", "d.state")}
 
 
 def test_every_statement_of_the_programs_prepares(db, w):

@@ -22,6 +22,7 @@
 #include "seal/key.h"
 #include "seal/keyfile.h"
 #include "seal/release.h"
+#include "seal/verp.h"
 
 static const char token[] = "pst_live_3_12_0001081g81860w40j2gb1g6gw3"
 			    "rg2491650n2rbhg68t3ce1t7gz19b98z7";
@@ -313,11 +314,60 @@ test_keyfile(void **state)
 	(void)rmdir(dir);
 }
 
+/* A return path reads back; a changed letter, another key, time do not. */
+static void
+test_verp(void **state)
+{
+	static const char *const inboxes[] = { "bot@acme.example",
+		"a.long-local+tag21@x.example" };
+	struct secret k = { .n = 32 }, other = { .n = 32, .b = { 1 } };
+	struct uuid id = { { 1, 2, 3 } }, got;
+	struct buf path = { 0 }, inbox = { 0 };
+	const int64_t now = INT64_C(1800000000) * 1000000;
+	size_t i, at;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		buf_clear(&path);
+		assert_true(
+		    seal_verp_make(&path, &k, str_of(inboxes[i]), &id, now));
+		assert_true(path.n < 64 + sizeof("@acme.example"));
+		assert_true(
+		    seal_verp_read(&k, buf_str(&path), now, &inbox, &got));
+		assert_string_equal(buf_cstr(&inbox), inboxes[i]);
+		assert_true(uuid_eq(&got, &id));
+		path.p[0] ^= 0x20; /* case */
+		assert_true(
+		    seal_verp_read(&k, buf_str(&path), now, &inbox, &got));
+		assert_false(
+		    seal_verp_read(&other, buf_str(&path), now, &inbox, &got));
+		assert_false(seal_verp_read(&k, buf_str(&path),
+		    now + INT64_C(2) * 86400 * 1000000, &inbox, &got));
+	}
+	for (at = 0; at < path.n; at++) {
+		unsigned char was = path.p[at];
+
+		path.p[at] = was == '7' ? '8' : '7';
+		assert_false(
+		    seal_verp_read(&k, buf_str(&path), now, &inbox, &got));
+		path.p[at] = was;
+	}
+	buf_clear(&path);
+	assert_false(seal_verp_make(
+	    &path, &k, str_lit("a-local-part-of-22-oct@x.example"), &id, now));
+	assert_int_equal(path.n, 0);
+	assert_false(
+	    seal_verp_read(&k, str_lit("bot@acme.example"), now, &inbox, &got));
+	buf_free(&path);
+	buf_free(&inbox);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_token),
+		cmocka_unit_test(test_verp),
 		cmocka_unit_test(test_tags),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_body),
