@@ -212,6 +212,18 @@ api_op_openapi(struct http_request *req)
 	    req, 200, "application/json", api_document, sizeof(api_document));
 }
 
+/* Who receives mail with our Postern-Identity verifies it with these. */
+void
+api_op_identity_keys(struct http_request *req)
+{
+	const char *keys = api_of(req)->setup.identity_keys;
+
+	http_reply_header(req, "Cache-Control", "public, max-age=3600");
+	if (keys == NULL)
+		keys = "{\"keys\":[]}";
+	http_reply_static(req, 200, "application/json", keys, strlen(keys));
+}
+
 void
 api_op_guide(struct http_request *req)
 {

@@ -27,6 +27,7 @@ struct api_setup {
 	size_t size_max; /* bytes of a message/rfc822 body */
 	size_t rcpt_max;
 	unsigned connections_max;
+	const char *identity_keys; /* JSON, or NULL: none */
 };
 
 struct api *api_new(

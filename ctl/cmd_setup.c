@@ -118,6 +118,8 @@ ctl_keygen(struct ctl *ctl, const struct ctl_args *args)
 		{ c->keys_seal_key_file, audit_pub, SEAL_KEYFILE_AUDIT },
 		{ c->keys_auth_key_file, c->keys_auth_pub_file,
 		    SEAL_KEYFILE_AUTH },
+		{ c->keys_identity_key_file, c->keys_identity_pub_file,
+		    SEAL_KEYFILE_IDENTITY },
 		{ c->keys_bounce_key_file, NULL, SEAL_KEYFILE_BOUNCE },
 	};
 	size_t i;

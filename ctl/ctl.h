@@ -132,7 +132,7 @@ struct redisContext *ctl_redis_open(const struct ctl *ctl);
 MUST_CHECK bool ctl_write_private(
     const char *path, const char *text, struct err *err);
 
-ctl_fn ctl_migrate, ctl_keygen;
+ctl_fn ctl_migrate, ctl_keygen, ctl_identity_verify;
 ctl_fn ctl_mcp; /* needs no configuration: `ctl->conf` is NULL */
 ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
     ctl_operator_disable, ctl_operator_reset, ctl_operator_recover;

@@ -137,6 +137,10 @@ load_keys(struct job_context *ctx, const struct conf *conf, struct err *err)
 		SEAL_KEYFILE_POLICY, err))
 		return false;
 	memcpy(ctx->relay_pub, pub.b, sizeof(ctx->relay_pub));
+	if (conf->keys_identity_key_file[0] != '\0' &&
+	    !seal_keyfile_load(&ctx->identity_key, conf->keys_identity_key_file,
+		SEAL_KEYFILE_IDENTITY, err))
+		return false;
 	if (conf->keys_bounce_key_file[0] != '\0' &&
 	    !seal_keyfile_load(&ctx->bounce_key, conf->keys_bounce_key_file,
 		SEAL_KEYFILE_BOUNCE, err))
@@ -181,6 +185,7 @@ context_close(struct job_context *ctx)
 	secret_wipe(&ctx->relay_key);
 	secret_wipe(&ctx->approve_key);
 	secret_wipe(&ctx->policy_key);
+	secret_wipe(&ctx->identity_key);
 	secret_wipe(&ctx->bounce_key);
 	OPENSSL_cleanse(
 	    ctx->smarthost_password, sizeof(ctx->smarthost_password));

@@ -147,7 +147,7 @@ job_store(void *arg)
 		    job);
 }
 
-/* Only that there were too many at once: the rest goes right behind. */
+/* The rest goes right behind, unless some of these are to wait. */
 static bool
 is_next_part(const struct job *job)
 {
@@ -160,7 +160,7 @@ is_next_part(const struct job *job)
 			 job->rows[i].code != TOO_MANY_RCPTS)
 			return false;
 	}
-	return done > 0;
+	return done > 0 || job->has_rest;
 }
 
 void
@@ -333,7 +333,8 @@ job_free(struct job *job)
 	buf_free(&job->kept);
 	buf_free(&job->text);
 	buf_free(&job->prefix);
-	buf_free(&job->head);
+	identity_scan_free(job->scan);
+	buf_free(&job->identity);
 	buf_free(&job->return_path);
 	job_report_free(job);
 	free(job->rows);

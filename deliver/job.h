@@ -38,6 +38,7 @@ struct job_context {
 	struct sign_keys *keys;
 	struct idle *idle;
 	struct secret relay_key, approve_key, policy_key;
+	struct secret identity_key; /* n 0: mail carries no identity */
 	struct secret bounce_key; /* n 0: return paths are not signed */
 	char smarthost_password[1024];
 	unsigned char relay_pub[32], deployment[16];

@@ -14,7 +14,6 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "deliver/job_internal.h"
-#include "mail/header.h"
 #include "seal/verp.h"
 
 /* The longest a next hop goes on trying, and some days (RFC 5321 4.5.4.1). */
@@ -249,6 +248,9 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->fetched_us = m->now_us;
 	job->fetched_ms = clock_mono_ms();
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
+	job->by_policy = m->by_policy;
+	job->round = m->round;
+	job->scan = identity_scan_new();
 	if (job->ctx->bounce_key.n > 0)
 		(void)seal_verp_make(&job->return_path, &job->ctx->bounce_key,
 		    job->mail_from, &job->lease.message,
@@ -280,22 +282,9 @@ on_plain(void *arg, const void *p, size_t n)
 		return;
 	}
 	job->is_8bit |= str_has_8bit((struct str){ p, n });
+	identity_scan_add(job->scan, p, n);
 	if (job->is_kept)
 		buf_add(&job->kept, p, n);
-	else if (job->head.n < HEADER_BYTES_MAX)
-		buf_add(&job->head, p, n);
-}
-
-struct str
-job_head(const struct job *job)
-{
-	const struct buf *b = job->is_kept ? &job->kept : &job->head;
-	const unsigned char *end =
-	    b->n > 0 ? memmem(b->p, b->n, "\r\n\r\n", 4) : NULL;
-
-	if (end == NULL)
-		return (struct str){ "", 0 };
-	return (struct str){ (char *)b->p, (size_t)(end - b->p) + 2 };
 }
 
 void
@@ -325,6 +314,15 @@ is_whole(struct job *job)
 }
 
 static void
+checked(struct job *job)
+{
+	identity_scan_end(job->scan, job->body_hash, &job->head);
+	if (job->ctx->identity_key.n > 0)
+		job_identify(job);
+	job_hop_choose(job);
+}
+
+static void
 pass_on(struct job *job, bool all)
 {
 	if (job->pass == JOB_PASS_RELAY)
@@ -332,7 +330,7 @@ pass_on(struct job *job, bool all)
 	else if (!all)
 		job_read(job);
 	else if (job->pass == JOB_PASS_CHECK)
-		job_hop_choose(job);
+		checked(job);
 	else
 		job_signed(job);
 }

@@ -12,6 +12,7 @@
 #include "deliver/route.h"
 #include "deliver/sign.h"
 #include "mail/digest.h"
+#include "mail/identity.h"
 #include "seal/body.h"
 #include "seal/release.h"
 
@@ -115,7 +116,13 @@ struct job {
 	struct buf prefix; /* fields before the frozen bytes */
 	struct buf kept;
 	bool is_kept;
-	struct buf head; /* the header section, of what is not kept */
+	struct identity_scan *scan;
+	unsigned char body_hash[32];
+	struct str head; /* the header section; borrowed from `scan` */
+	struct buf identity; /* the field, signed */
+	bool by_policy;
+	unsigned round;
+	bool has_rest; /* recipients of the domain that go by themselves */
 
 	struct route_host hosts[ROUTE_HOSTS_MAX];
 	size_t host_count, host_at;
@@ -150,13 +157,14 @@ void job_report(struct job *job);
 void job_report_free(struct job *job);
 
 /* job_check.c */
-/* The frozen header section, without the empty line; borrowed. */
-struct str job_head(const struct job *job);
 void job_integrity(struct job *job, const char *why);
 void job_fetch(struct job *job);
 /* Read `JOB_CHUNKS` more chunks of the current pass. */
 void job_read(struct job *job);
 void job_rewind(struct job *job, enum job_pass pass);
+
+/* job_identity.c: the field that says who looked at it, if there is a key. */
+void job_identify(struct job *job);
 
 /* job_hop.c: choose the way, then go on with job_sign(). */
 void job_hop_choose(struct job *job);

@@ -108,7 +108,7 @@ job_give_up_late(struct job *job)
 static void
 find_message(const struct job *job, struct report *r)
 {
-	struct str head = job_head(job);
+	struct str head = job->head;
 
 	r->head = head;
 	if (job->is_kept && job->params.ret == ENVELOPE_RET_FULL &&

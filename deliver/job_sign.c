@@ -30,10 +30,12 @@ ready(struct job *job)
 	struct sign *sign = job->sign;
 
 	job->sign = NULL;
-	if (sign_end(sign, &job->prefix, &why))
-		job_route(job);
-	else
+	if (!sign_end(sign, &job->prefix, &why)) {
 		wait_for_key(job, why.text);
+		return;
+	}
+	buf_add_str(&job->prefix, buf_str(&job->identity));
+	job_route(job);
 }
 
 static void
@@ -42,11 +44,13 @@ begin(struct job *job, const struct sign_key *keys, size_t n)
 	char id[UUID_ID_MAX];
 
 	if (n == 0) {
+		buf_add_str(&job->prefix, buf_str(&job->identity));
 		job_route(job);
 		return;
 	}
 	uuid_to_id(id, "msg_", &job->lease.message);
 	job->sign = sign_begin(job->ctx->signer, keys, n, id);
+	sign_add(job->sign, (const char *)job->identity.p, job->identity.n);
 	if (job->is_kept) {
 		sign_add(job->sign, (const char *)job->kept.p, job->kept.n);
 		ready(job);

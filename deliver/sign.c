@@ -10,6 +10,7 @@
 
 #include "base/str.h"
 #include "base/xalloc.h"
+#include "mail/header.h"
 
 #define FIELD "DKIM-Signature: "
 
@@ -143,30 +144,17 @@ give_field(struct sign *s, unsigned char *p, size_t n)
 	}
 }
 
-/* Where the field at `at` ends: before a CRLF that no fold follows. */
-static size_t
-field_end(const struct buf *b, size_t at)
-{
-	size_t i;
-
-	for (i = at; i + 1 < b->n; i++) {
-		if (b->p[i] == '\r' && b->p[i + 1] == '\n' &&
-		    (i + 2 >= b->n ||
-			(b->p[i + 2] != ' ' && b->p[i + 2] != '\t')))
-			return i;
-	}
-	return b->n;
-}
-
 static void
 give_head(struct sign *s)
 {
-	size_t at = 0, end, i;
+	struct str rest = buf_str(&s->head), field;
+	size_t i;
 
-	while (at < s->head.n) {
-		end = field_end(&s->head, at);
-		give_field(s, s->head.p + at, end - at);
-		at = end + 2;
+	while (rest.n > 0) {
+		field = header_take_field(&rest);
+		/* The library takes no const. */
+		give_field(
+		    s, s->head.p + (field.p - (char *)s->head.p), field.n);
 	}
 	for (i = 0; i < s->n && !s->failed; i++) {
 		if (dkim_eoh(s->dkim[i]) != DKIM_STAT_OK)

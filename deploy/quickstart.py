@@ -266,6 +266,8 @@ class Quickstart:
                 ("approve_key", "approve.key"), ("policy_key", "policy.key"),
                 ("secrets_key", "%u.secrets.key"), ("seal_key", "seal.key"),
                 ("auth_key", "auth.key"), ("auth_pub", "auth.pub"),
+                ("identity_key", "identity.key"),
+                ("identity_pub", "identity.pub"),
                 ("deployment", "deployment.id")))
         self.conf.write_text(f"""# Written by deploy/quickstart at every start.
 hostname = "localhost"

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/buf.h"
 #include "base/conf.h"
 #include "base/daemon.h"
 #include "base/log.h"
@@ -30,6 +31,8 @@
 #include "net/peer.h"
 #include "net/proxy.h"
 #include "net/tls.h"
+#include "seal/jws.h"
+#include "seal/keyfile.h"
 #include "smtpd/smtpd.h"
 #include "store/filter.h"
 #include "store/health.h"
@@ -55,6 +58,7 @@ struct worker {
 	struct filters *filters;
 	struct net_tls *tls_smtp, *tls_smtps, *tls_api;
 	struct net_cidrs proxy_from;
+	struct buf identity_keys; /* JSON; read once */
 	struct door_in *in;
 	size_t in_n;
 	struct loop_timer *tell, *hurry;
@@ -67,6 +71,7 @@ static bool start_tls(struct worker *w, struct err *err);
 static bool make_tls(
     struct worker *w, struct net_tls **tls, const char *name, struct err *err);
 static bool reload_tls(struct worker *w, struct err *err);
+static void read_identity_keys(struct worker *w);
 static void api_from(struct worker *w, struct api_setup *setup);
 static void open_doors(struct worker *w);
 static void settings_from(struct smtpd_settings *set, const struct conf *conf);
@@ -140,6 +145,7 @@ start(struct worker *w, struct err *err)
 		    conf_store_login(setup->daemon->program),
 		    setup->daemon->program);
 	settings_from(&set, conf);
+	read_identity_keys(w);
 	w->smtpd =
 	    smtpd_new(w->loop, w->store, setup->ledger, setup->number, &set);
 	api_from(w, &api);
@@ -228,6 +234,25 @@ settings_from(struct smtpd_settings *set, const struct conf *conf)
 	set->inbox_max = (unsigned)conf->smtp_inbox_max;
 }
 
+/* Where mail leaves without an identity there is no key, and no file. */
+static void
+read_identity_keys(struct worker *w)
+{
+	const char *path = w->setup->daemon->conf->keys_identity_pub_file;
+	struct secret pub = { 0 };
+	struct err err = { 0 };
+
+	if (path[0] == '\0' || access(path, F_OK) != 0)
+		return;
+	if (!seal_keyfile_load(&pub, path, SEAL_KEYFILE_IDENTITY_PUB, &err)) {
+		log_error("daemon.failed", KV("why", err.text));
+		return;
+	}
+	buf_puts(&w->identity_keys, "{\"keys\":[");
+	seal_jwk_put(&w->identity_keys, pub.b);
+	buf_puts(&w->identity_keys, "]}");
+}
+
 static void
 api_from(struct worker *w, struct api_setup *setup)
 {
@@ -239,7 +264,10 @@ api_from(struct worker *w, struct api_setup *setup)
 		.json_max = (size_t)conf->api_json_max,
 		.size_max = (size_t)conf->smtp_size_max,
 		.rcpt_max = (size_t)conf->smtp_rcpt_max,
-		.connections_max = (unsigned)conf->api_connections_max };
+		.connections_max = (unsigned)conf->api_connections_max,
+		.identity_keys = w->identity_keys.n > 0
+				     ? buf_cstr(&w->identity_keys)
+				     : NULL };
 }
 
 static void
@@ -374,6 +402,7 @@ stop(struct worker *w)
 	health_free(w->health);
 	store_free(w->store);
 	filters_free(w->filters);
+	buf_free(&w->identity_keys);
 	net_tls_free(w->tls_smtp);
 	net_tls_free(w->tls_smtps);
 	net_tls_free(w->tls_api);

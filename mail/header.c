@@ -228,3 +228,27 @@ header_ids(struct str value, struct str *id, size_t max)
 	}
 	return n;
 }
+
+struct str
+header_take_field(struct str *section)
+{
+	struct str field = { section->p, 0 };
+	const char *nl;
+	size_t at = 0;
+
+	while ((nl = memchr(section->p + at, '\n', section->n - at)) != NULL) {
+		at = (size_t)(nl - section->p) + 1;
+		if (at == section->n ||
+		    (section->p[at] != ' ' && section->p[at] != '\t'))
+			break;
+	}
+	if (nl == NULL)
+		at = section->n;
+	field.n = at;
+	section->p += at;
+	section->n -= at;
+	while (field.n > 0 &&
+	       (field.p[field.n - 1] == '\n' || field.p[field.n - 1] == '\r'))
+		field.n--;
+	return field;
+}

@@ -40,6 +40,11 @@ struct header {
  */
 bool header_parse(struct header *h, struct str section, const char **why);
 void header_free(struct header *h);
+/*
+ * Take the next field off a section that was checked before: folds inside,
+ * without its final line end, which may be CRLF or LF.
+ */
+struct str header_take_field(struct str *section);
 /* The `nth` (0, 1, ..) field of that name in any case; NULL when none. */
 const struct header_field *header_find(
     const struct header *h, const char *name, size_t nth);

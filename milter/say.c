@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "mail/header.h"
 #include "milter/internal.h"
 
 /* Macros that go with the step `letter`: pairs of name and value. */
@@ -125,36 +126,11 @@ say_field(struct milter *m, struct str field)
 	owe(m, MILTER_QUIET_HEADER);
 }
 
-/* Up to a line end that no white space follows, without that line end. */
-static struct str
-take_field(struct str *section)
-{
-	struct str field = { section->p, 0 };
-	const char *nl;
-	size_t at = 0;
-
-	while ((nl = memchr(section->p + at, '\n', section->n - at)) != NULL) {
-		at = (size_t)(nl - section->p) + 1;
-		if (at == section->n ||
-		    (section->p[at] != ' ' && section->p[at] != '\t'))
-			break;
-	}
-	if (nl == NULL)
-		at = section->n;
-	field.n = at;
-	section->p += at;
-	section->n -= at;
-	while (field.n > 0 &&
-	       (field.p[field.n - 1] == '\n' || field.p[field.n - 1] == '\r'))
-		field.n--;
-	return field;
-}
-
 static void
 say_header(struct milter *m, struct str section)
 {
 	while ((m->steps & MILTER_NO_HEADERS) == 0 && section.n > 0)
-		say_field(m, take_field(&section));
+		say_field(m, header_take_field(&section));
 	if ((m->steps & MILTER_NO_EOH) == 0) {
 		milter_packet_end(&m->out, milter_packet_begin(&m->out, 'N'));
 		owe(m, MILTER_QUIET_EOH);

@@ -35,6 +35,8 @@ static const struct {
 	[SEAL_KEYFILE_AUDIT] = { "audit-key", false },
 	[SEAL_KEYFILE_AUTH_PUB] = { "auth-pub", true },
 	[SEAL_KEYFILE_AUTH] = { "auth-key", false },
+	[SEAL_KEYFILE_IDENTITY_PUB] = { "identity-pub", true },
+	[SEAL_KEYFILE_IDENTITY] = { "identity-key", false },
 	[SEAL_KEYFILE_BOUNCE] = { "bounce-key", false },
 };
 
@@ -204,9 +206,14 @@ public_half(struct secret *pub, const struct secret *key,
 		*pub_type = SEAL_KEYFILE_AUTH_PUB;
 		seal_audit_pub(pub->b, key);
 		return true;
+	case SEAL_KEYFILE_IDENTITY:
+		*pub_type = SEAL_KEYFILE_IDENTITY_PUB;
+		seal_audit_pub(pub->b, key);
+		return true;
 	case SEAL_KEYFILE_REVIEW_PUB:
 	case SEAL_KEYFILE_RELAY_PUB:
 	case SEAL_KEYFILE_AUTH_PUB:
+	case SEAL_KEYFILE_IDENTITY_PUB:
 	case SEAL_KEYFILE_APPROVE:
 	case SEAL_KEYFILE_POLICY:
 	case SEAL_KEYFILE_SECRETS:

@@ -24,6 +24,8 @@ enum seal_keyfile {
 	SEAL_KEYFILE_AUDIT, /* Ed25519 seed, postern-seal only */
 	SEAL_KEYFILE_AUTH_PUB, /* public; Ed25519 */
 	SEAL_KEYFILE_AUTH, /* Ed25519 seed, postern-auth only */
+	SEAL_KEYFILE_IDENTITY_PUB, /* public; Ed25519 */
+	SEAL_KEYFILE_IDENTITY, /* Ed25519 seed: postern-deliver */
 	SEAL_KEYFILE_BOUNCE, /* MAC of return paths: postern-deliver */
 };
 

@@ -55,7 +55,7 @@ struct relay_message {
 	int64_t send_at, not_after, expiry, now_us; /* us since 1970 */
 	int mode, mode_epoch; /* of a release by policy */
 	bool routed; /* ask relay_routes() */
-	int64_t released_us; /* when it might leave first */
+	int64_t released_us; /* when it was approved */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */

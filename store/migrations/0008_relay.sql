@@ -129,7 +129,7 @@ BEGIN
 	        AND v.status IN (0, 4)), (l.q).attempts,
 	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, t)
-	        AND z.ended_at IS NULL), d.us(r.not_before)
+	        AND z.ended_at IS NULL), d.us(r.at)
 	    FROM d.message m
 	    JOIN d.release r ON r.message_id = mid AND r.tenant_id = t
 	        AND r.version = (l.q).version AND r.round = (l.q).round
@@ -601,7 +601,8 @@ BEGIN
 	IF 5 = ANY (result) THEN
 		PERFORM d.suppress(t, mid, dom, done_1.ix);
 	END IF;
-	again := d.lease_end(t, mid, dom, due, true, mx_result);
+	-- Only what is to wait makes the next wait longer.
+	again := d.lease_end(t, mid, dom, due, 4 = ANY (result), mx_result);
 	st := d.state_derive(t, mid, mx_result);
 	IF dsn_kind IS NOT NULL THEN
 		PERFORM d.dsn_insert(l.q, dsn_kind[z], dsn_ix[z], dsn_epoch,

@@ -84,7 +84,8 @@ class Site:
                                   self.path("redis.sock")))
             for name in ("review_pub", "review_key", "relay_pub",
                          "relay_key", "approve_key", "policy_key",
-                         "seal_key", "auth_key", "auth_pub"):
+                         "seal_key", "auth_key", "auth_pub", "identity_key",
+                         "identity_pub"):
                 f.write('\t%s_file = "%s"\n' % (
                     name, self.path("keys", name.replace("_", "."))))
             f.write('\tsecrets_key_file = "%s"\n\tdeployment_file = "%s"\n}\n'
@@ -229,7 +230,7 @@ def test_redis_load(site):
 # A12: what needs nobody signed in. `operator create` only makes the first.
 FREE = {"keygen", "migrate", "redis load", "login", "logout",
         "operator create", "operator recover", "claim", "tighten", "pause", "seal",
-        "audit verify", "audit head", "maintain", "restore-finish", "doctor",
+        "audit verify", "audit head", "verify", "maintain", "restore-finish", "doctor",
         "mcp", "ready"}
 GUARDED = {
     "operator list": [], "operator disable": ["eve"],

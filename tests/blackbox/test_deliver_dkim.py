@@ -4,6 +4,7 @@ What leaves is signed with both keys of its domain, and three verifiers that
 are not ours agree, whatever the body looks like. Keys are published before
 they are used, overlap when they change, and are never missing by accident.
 """
+import base64
 import json
 import os
 import re
@@ -24,7 +25,7 @@ DOMAIN = "acme.example"
 @pytest.fixture(scope="module")
 def r():
     with FakeDns() as dns, Relaying(
-            resolver=["127.0.0.1:%d" % dns.port]) as it:
+            resolver=["127.0.0.1:%d" % dns.port], identity=True) as it:
         it.dns = dns
         it.records = {}
         it.start_worker()
@@ -122,6 +123,16 @@ def kept(r, got, name="mail.eml"):
     return path
 
 
+def verify(r, path, *words, ok=True):
+    """What posternctl verify says."""
+    try:
+        return r.ctl("verify", path, *words)
+    except RuntimeError as e:
+        if ok:
+            raise
+        return str(e)
+
+
 # -- bodies -------------------------------------------------------------------
 
 PLAIN = b"From: <@BOX@>\r\nTo: <ann@dest.example>\r\nSubject: Report\r\n"
@@ -200,7 +211,9 @@ def test_awkward_bodies(signing, mx, tmp_path):
         paths.append(kept(r, got, "%d.eml" % len(paths)))
         good, said = by_opendkim(r, paths[-1])
         assert good, (name, said)
-        # Nothing but the signatures stands before what was approved.
+        said = verify(r, paths[-1], "--recipient", got["rcpts"][0])
+        assert "policy" in said, (name, said)
+        # Nothing but these fields stands before what was approved.
         size = r.sql("SELECT size FROM d.message WHERE mail_from = %s AND "
                      "size = %s LIMIT 1", got["mail_from"],
                      len(raw) - raw.index(b"Received: by "))
@@ -237,6 +250,120 @@ def test_nothing_can_be_added(signing, mx, field):
     r.wait_state(r.submit(), "sent")
     raw = mx.messages[0]["data"]
     assert not any(by_python(r, field.encode() + b"\r\n" + raw).values())
+
+
+# -- identity -----------------------------------------------------------------
+
+def spoiled(r, raw, name="bad.eml"):
+    with open(r.path(name), "wb") as f:
+        f.write(raw)
+    return r.path(name)
+
+
+def claims_of(raw):
+    field = re.search(rb"^Postern-Identity:((?:.*\r\n[ \t])*.*)\r\n", raw,
+                      re.M)[1]
+    part = re.sub(rb"\s", b"", field).split(b".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4)))
+
+
+@pytest.fixture(scope="module")
+def identified(signing):
+    """One mail as it arrived, and what follows from it."""
+    r = signing
+    r.mx.reset()
+    box = r.fresh_box()
+    r.wait_state(r.submit(box=box, rcpts=[
+        "ann@dest.example", "Bob@dest.example"]), "sent")
+    return r, box, r.mx.messages[0]["data"]
+
+
+def test_the_identity_says_who_looked(identified):
+    r, box, raw = identified
+    path = spoiled(r, raw)
+    for words in ((), ("--recipient", "ann@dest.example"),
+                  ("--recipient", "BOB@DEST.example")):
+        said = verify(r, path, *words)
+        assert box.address in said and "policy" in said
+    claims = claims_of(raw)
+    assert claims["ai_generated"] is True and len(claims["recipients"]) == 2
+    # The field says nothing that would tell an address or the inbox's mode.
+    assert "dest.example" not in json.dumps(claims)
+    assert "autonomous" not in json.dumps(claims)
+    # It is inside the signature: neither removed nor changed unseen.
+    assert all(by_python(r, raw).values())
+    for bad in (re.sub(rb"(?m)^Postern-Identity:(.*\n[ \t])*.*\n", b"", raw),
+                raw.replace(b"Postern-Identity: e", b"Postern-Identity: f")):
+        assert bad != raw and not any(by_python(r, bad).values())
+
+
+def test_anybody_may_fetch_the_keys(identified, tmp_path):
+    r, _, raw = identified
+    keys = r.rest(r.fresh_box(), "/.well-known/postern-identity.json")
+    (key,) = keys["keys"]
+    assert (key["crv"], key["alg"]) == ("Ed25519", "EdDSA")
+    mine, other = tmp_path / "mine.json", tmp_path / "other.json"
+    mine.write_text(json.dumps(keys))
+    key["x"] = "A" * 42 + "E"
+    other.write_text(json.dumps(keys))
+    assert "policy" in verify(r, spoiled(r, raw), "--keys", str(mine))
+    assert "signature" in verify(r, spoiled(r, raw), "--keys", str(other),
+                                 ok=False)
+
+
+@pytest.mark.parametrize("old,new,why", [
+    (b"\r\nHello\r\n", b"\r\nHallo\r\n", "body"),
+    (b"\r\nHello\r\n", b"\r\nHello\r\nand more\r\n", "body"),
+    (b"\r\nHello\r\n", b"\r\n Hello\r\n", "body"),
+    (b"Subject: Report", b"Subject: Rapport", "header"),
+    (b"Subject: Report", b"Subject: Report\r\nReply-To: <e@e.example>",
+     "header"),
+    (b"To: <ann@", b"To: <eve@", "header"),
+    (b"To: <ann@", b"Cc: <eve@e.example>\r\nTo: <ann@", "header"),
+    (b"From: <bot", b"From: <not", "header"),
+    (b"Date: ", b"Date: Mon, 1 Jan 2001 00:00:00 +0000\r\nDate: ", "header"),
+    (b"Postern-Identity: e", b"Postern-Identity: d", "signature"),
+    (b"Received: by ", b"Postern-Identity: x.y.z\r\nReceived: by ", "two"),
+])
+def test_any_change_shows(identified, old, new, why):
+    r, _, raw = identified
+    assert old in raw
+    said = verify(r, spoiled(r, raw.replace(old, new, 1)), ok=False)
+    assert why in said, said
+
+
+def test_what_happens_on_the_way_does_not(identified):
+    r, _, raw = identified
+    for good in (b"Received: from x by y; z\r\nReturn-Path: <a@b>\r\n" + raw,
+                 raw.replace(b"\r\n", b"\n"), raw + b"\r\n\r\n",
+                 raw.replace(b"Subject: Report", b"subject:   Report  ")):
+        assert "policy" in verify(r, spoiled(r, good))
+
+
+def test_not_to_this_recipient(identified):
+    r, _, raw = identified
+    said = verify(r, spoiled(r, raw), "--recipient", "eve@dest.example",
+                  ok=False)
+    assert "not sent to this recipient" in said
+
+
+def test_hidden_recipients_go_by_themselves(signing, mx):
+    """From the field nobody finds out who else got it."""
+    r = signing
+    box = r.fresh_box()
+    rcpts = ["ann@dest.example", "bob@dest.example", "boss@dest.example",
+             "hr@dest.example"]
+    mid = r.submit(box=box, rcpts=rcpts, raw=PLAIN.replace(
+        b"<ann@dest.example>", b"<ann@dest.example>, <bob@dest.example>")
+        + b"\r\nx\r\n")
+    r.wait_state(mid, "sent")
+    assert sorted(m["rcpts"] for m in mx.messages) == [
+        rcpts[:2], rcpts[2:3], rcpts[3:]]
+    for m in mx.messages:
+        path = spoiled(r, m["data"])
+        for rcpt in rcpts:
+            said = verify(r, path, "--recipient", rcpt, ok=False)
+            assert ("not sent" in said) == (rcpt not in m["rcpts"]), said
 
 
 # -- keys ---------------------------------------------------------------------
@@ -316,7 +443,8 @@ def test_a_domain_without_keys_sends_unsigned(r, mx):
     box = r.add_inbox("bot@plain.example")
     r.set_mode(box, 4)
     r.wait_state(r.submit(box=box), "sent")
-    assert mx.messages[0]["data"].startswith(b"Received: by ")
+    raw = mx.messages[0]["data"]
+    assert raw.startswith(b"Postern-Identity: ") and b"DKIM-" not in raw
 
 
 # -- what DNS says ------------------------------------------------------------

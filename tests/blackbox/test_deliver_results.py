@@ -254,7 +254,7 @@ def test_one_notice_of_delay(r, mx):
 
     def age(hours):
         r.sql("ALTER TABLE d.release DISABLE TRIGGER frozen")
-        r.sql("UPDATE d.release SET not_before = now() - %s * interval "
+        r.sql("UPDATE d.release SET at = now() - %s * interval "
               "'1 hour' WHERE message_id = %s", hours, mid)
         r.sql("ALTER TABLE d.release ENABLE TRIGGER frozen")
     age(5)

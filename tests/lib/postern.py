@@ -327,6 +327,8 @@ class Deployment:
                 "seal_key_file": keys + "/seal.key",
                 "auth_key_file": keys + "/auth.key",
                 "auth_pub_file": keys + "/auth.pub",
+                # Only where a test is about it: see Relaying(identity=True).
+                "identity_key_file": "", "identity_pub_file": "",
                 "deployment_file": keys + "/deployment.id"},
             "auth": {"socket": self.path("state", "auth.sock")},
             "metrics": {"listen": "127.0.0.1:%d" % self.metrics_port},

@@ -8,6 +8,7 @@ import socket
 import ssl
 import uuid
 
+import nacl.signing
 import psycopg2
 import psycopg2.extras
 
@@ -24,7 +25,7 @@ class Relaying(postern.Deployment):
     """posternd and a fake smarthost run; start_worker() starts the third."""
 
     def __init__(self, lease="5m", implicit_tls=False, one_connection=True,
-                 **deliver):
+                 identity=False, **deliver):
         self.one_connection = one_connection
         super().__init__()
         secret = self.path("keys", "smarthost.password")
@@ -41,10 +42,26 @@ class Relaying(postern.Deployment):
             allow_address=["127.0.0.0/8"], lease=lease)
         values.update(deliver)
         self.set_conf("deliver", **values)
+        if identity:
+            self.sign_identity()
         self.add_tenant("acme", "acme.example")
         self.box = self.add_inbox("bot@acme.example")
         self.set_mode(self.box, 4)
         self.start("posternd")
+
+    def sign_identity(self):
+        seed = os.urandom(32)
+        for name, kind, data in (
+                ("identity.key", "identity-key", seed),
+                ("identity.pub", "identity-pub",
+                 bytes(nacl.signing.SigningKey(seed).verify_key))):
+            path = self.path("keys", name)
+            seals.key_file(path, kind, data, name.endswith(".pub"))
+            if not name.endswith(".pub"):
+                self._own(path)
+        self.set_conf("keys", identity_key_file=self.path(
+            "keys", "identity.key"), identity_pub_file=self.path(
+            "keys", "identity.pub"))
 
     def sql(self, query, *args, user="postgres", database="postern"):
         """As Deployment.sql(), on one connection a user; not where the

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * verify: is a message, as it lies in a file, the one that its
+ * Postern-Identity field speaks of? Nothing is asked of any network.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/codec.h"
+#include "base/conf.h"
+#include "ctl/ctl.h"
+#include "mail/header.h"
+#include "mail/identity.h"
+#include "mail/mailbox.h"
+#include "seal/jws.h"
+#include "seal/keyfile.h"
+
+struct checked {
+	struct ctl *ctl;
+	struct str head; /* the header section */
+	unsigned char body[32];
+	struct buf jws;
+	json_t *claims;
+	unsigned char salt[IDENTITY_SALT];
+	const char *recipient; /* NULL: one of To and Cc will do */
+	char matched[320];
+};
+
+static bool
+read_file(struct identity_scan *scan, const char *path)
+{
+	FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	char chunk[16384];
+	size_t n;
+	bool ok;
+
+	if (in == NULL)
+		return false;
+	while ((n = fread(chunk, 1, sizeof(chunk), in)) > 0)
+		identity_scan_add(scan, chunk, n);
+	ok = !ferror(in);
+	if (in != stdin)
+		(void)fclose(in);
+	return ok;
+}
+
+/* The one field, without its folds. */
+static const char *
+find_field(struct checked *c)
+{
+	struct str rest = c->head;
+	size_t found = 0, i;
+
+	while (rest.n > 0) {
+		struct str value = header_take_field(&rest);
+		struct str name = str_trim(str_split(&value, ':'));
+
+		if (!str_ieq(name, str_lit(IDENTITY_NAME)))
+			continue;
+		found++;
+		buf_clear(&c->jws);
+		for (i = 0; i < value.n; i++) {
+			if (strchr(" \t\r\n", value.p[i]) == NULL)
+				buf_putc(&c->jws, value.p[i]);
+		}
+	}
+	if (found == 0)
+		return "the message has no " IDENTITY_NAME " field";
+	return found > 1 ? "the message has two " IDENTITY_NAME " fields"
+			 : NULL;
+}
+
+/* A key of the set in that file that verifies it. */
+static bool
+is_signed_by_set(struct checked *c, const char *path, struct buf *claims)
+{
+	json_t *set = json_load_file(path, 0, NULL), *key;
+	unsigned char pub[34];
+	size_t i, n;
+	bool ok = false;
+
+	json_array_foreach(json_object_get(set, "keys"), i, key)
+	{
+		const char *x = ctl_text(key, "x");
+
+		if (!ok && strlen(x) == 43 &&
+		    base64url_decode(pub, &n, x, 43) && n == 32)
+			ok = seal_jws_verify(claims, buf_str(&c->jws), pub);
+	}
+	json_decref(set);
+	return ok;
+}
+
+static const char *
+check_signature(struct checked *c, const char *keys)
+{
+	const char *path = c->ctl->conf->keys_identity_pub_file;
+	struct secret pub = { 0 };
+	struct buf claims = { 0 };
+	struct err err = { 0 };
+	const char *why = "the signature is not by a known key";
+
+	if (keys != NULL && is_signed_by_set(c, keys, &claims))
+		why = NULL;
+	else if (keys == NULL && !seal_keyfile_load(&pub, path,
+				     SEAL_KEYFILE_IDENTITY_PUB, &err))
+		why = "no key: name the key set with --keys";
+	else if (keys == NULL &&
+		 seal_jws_verify(&claims, buf_str(&c->jws), pub.b))
+		why = NULL;
+	if (why == NULL) {
+		c->claims = json_loadb(
+		    (char *)claims.p, claims.n, JSON_REJECT_DUPLICATES, NULL);
+		if (!json_is_object(c->claims))
+			why = "the claims cannot be read";
+	}
+	buf_free(&claims);
+	return why;
+}
+
+/* `name` of the claims is these bytes, in base64url. */
+static bool
+is_claimed(const struct checked *c, const char *name, const void *p, size_t n)
+{
+	char text[64];
+
+	base64url_encode(text, p, n);
+	return strcmp(ctl_text(c->claims, name), text) == 0;
+}
+
+static bool
+is_named(const struct checked *c, struct str address)
+{
+	unsigned char hash[IDENTITY_RCPT];
+	char text[64];
+	const json_t *item;
+	size_t i;
+
+	identity_rcpt_hash(hash, c->salt, address, c->head);
+	base64url_encode(text, hash, sizeof(hash));
+	json_array_foreach(json_object_get(c->claims, "recipients"), i, item)
+	{
+		if (json_is_string(item) &&
+		    strcmp(json_string_value(item), text) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+on_visible(void *arg, struct str address)
+{
+	struct checked *c = arg;
+
+	if (!is_named(c, address))
+		return true;
+	(void)snprintf(
+	    c->matched, sizeof(c->matched), "%.*s", (int)address.n, address.p);
+	return false;
+}
+
+static const char *
+check_recipient(struct checked *c)
+{
+	const char *salt = ctl_text(c->claims, "salt");
+	unsigned char raw[32];
+	size_t n;
+
+	if (strlen(salt) != BASE64_LEN(IDENTITY_SALT) ||
+	    !base64url_decode(raw, &n, salt, strlen(salt)) ||
+	    n != IDENTITY_SALT)
+		return "the claims cannot be read";
+	memcpy(c->salt, raw, IDENTITY_SALT);
+	if (c->recipient == NULL)
+		identity_visible(c->head, on_visible, c);
+	else if (is_named(c, str_of(c->recipient)))
+		(void)snprintf(
+		    c->matched, sizeof(c->matched), "%s", c->recipient);
+	if (c->matched[0] != '\0')
+		return NULL;
+	return c->recipient != NULL
+		   ? "it was not sent to this recipient, or To or Cc changed"
+		   : "it was sent to nobody in To or Cc: name the recipient "
+		     "with --recipient";
+}
+
+static bool
+is_from_inbox(const struct checked *c)
+{
+	struct str rest = c->head;
+	const char *why;
+	struct mailbox m;
+
+	while (rest.n > 0) {
+		struct str value = header_take_field(&rest);
+		struct str name = str_trim(str_split(&value, ':'));
+
+		if (str_ieq(name, str_lit("from")))
+			return mailbox_parse_strict(value, &m, &why) &&
+			       str_ieq(str_of(m.address.canonical),
+				   str_of(ctl_text(c->claims, "inbox")));
+	}
+	return false;
+}
+
+static const char *
+check_all(struct checked *c, const char *keys)
+{
+	unsigned char head[32];
+	const char *why = find_field(c);
+
+	if (why == NULL)
+		why = check_signature(c, keys);
+	if (why != NULL)
+		return why;
+	identity_head_hash(head, c->head);
+	if (!is_claimed(c, "body_sha256", c->body, 32))
+		return "the body is not the one that was sent";
+	if (!is_claimed(c, "header_sha256", head, 32))
+		return "the header is not the one that was sent";
+	if (!is_from_inbox(c))
+		return "it is from another address than its inbox";
+	return check_recipient(c);
+}
+
+static void
+show(const struct checked *c)
+{
+	time_t at = (time_t)ctl_int(c->claims, "approved_at");
+	struct tm tm;
+	char text[32] = "";
+	json_t *rows;
+
+	if (gmtime_r(&at, &tm) != NULL)
+		(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	rows = json_pack("[{s:s, s:s, s:s, s:s, s:s, s:s}]", "inbox",
+	    ctl_text(c->claims, "inbox"), "reviewed",
+	    ctl_text(c->claims, "reviewed"), "approval",
+	    ctl_text(c->claims, "approval"), "approved_at", text, "message_id",
+	    ctl_text(c->claims, "message_id"), "recipient", c->matched);
+	ctl_print(c->ctl, rows);
+	json_decref(rows);
+}
+
+int
+ctl_identity_verify(struct ctl *ctl, const struct ctl_args *args)
+{
+	struct checked c = { .ctl = ctl,
+		.recipient = ctl_option(args, "recipient") };
+	struct identity_scan *scan = identity_scan_new();
+	const char *path = args->words[0], *why;
+	int code = 0;
+
+	if (!read_file(scan, path)) {
+		code = ctl_fail(ctl, "%s: %s", path, strerror(errno));
+	} else {
+		identity_scan_end(scan, c.body, &c.head);
+		why = check_all(&c, ctl_option(args, "keys"));
+		if (why != NULL)
+			code = ctl_fail(ctl, "%s: %s", path, why);
+		else
+			show(&c);
+	}
+	identity_scan_free(scan);
+	buf_free(&c.jws);
+	json_decref(c.claims);
+	return code;
+}
