@@ -106,7 +106,8 @@ client_finish(struct client *c, enum client_end end)
 		/* Polite where it is legal; the answer is not awaited. */
 		c->quits = (c->state > CS_STARTTLS && c->state < CS_DATA) ||
 			   (c->state == CS_DOT && c->last.code != 0);
-		c->quits = c->quits && !c->keeps;
+		/* Behind a DATA that is not answered it would be text. */
+		c->quits = c->quits && !c->keeps && c->owed == 0;
 		if (c->quits)
 			net_stream_write(c->stream, QUIT_LINE, 6);
 	}
@@ -166,14 +167,14 @@ on_timeout(void *arg)
 }
 
 /*
- * One command, one reply: more than that would be taken for the answer to what
- * is said next. What follows STARTTLS goes with the clear connection; what
- * follows the dot's reply matters to nobody.
+ * One command, one reply, also in a group: more than that would be taken for
+ * the answer to what is said next. What follows STARTTLS goes with the clear
+ * connection; what follows the dot's reply matters to nobody.
  */
 static bool
 is_ahead(const struct client *c, struct evbuffer *in)
 {
-	return c->state != CS_STARTTLS && c->state != CS_DOT &&
+	return c->state != CS_STARTTLS && c->state != CS_DOT && c->owed == 0 &&
 	       evbuffer_get_length(in) > 0;
 }
 
@@ -203,7 +204,10 @@ on_read(void *arg)
 		} else if (step == REPLY_READY) {
 			c->last = c->parser.reply;
 			reply_reset(&c->parser);
-			if (is_ahead(c, in))
+			c->owed -= c->owed > 0;
+			if (is_ahead(c, in) && c->grouped)
+				client_finish(c, CLIENT_END_UNSURE);
+			else if (is_ahead(c, in))
 				client_broke(
 				    c, "the next hop spoke out of turn");
 			else

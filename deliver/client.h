@@ -48,6 +48,7 @@ struct client_conf {
 	enum envelope_ret ret;
 	const unsigned char *notify; /* per rcpt, ENVELOPE_...; borrowed */
 	const char *envid; /* ours, xtext; borrowed */
+	bool one_by_one; /* although it offers PIPELINING */
 	unsigned timeout_ms; /* for every step; 0: as RFC 5321 4.5.3.2 says */
 };
 
@@ -74,6 +75,7 @@ enum client_rcpt {
 enum client_end {
 	CLIENT_END_DONE, /* each recipient has its result */
 	CLIENT_END_NEXT, /* nothing was tried here: try another address */
+	CLIENT_END_UNSURE, /* what answered what? Again, one_by_one */
 	CLIENT_END_STALE, /* the kept session was over: begin a new one */
 	CLIENT_END_TLS, /* the handshake failed; may be tried without */
 	CLIENT_END_NO_GO, /* the gate said no; the dot did not leave */

@@ -55,6 +55,11 @@ struct client {
 	struct stuff stuff;
 	struct client_row *rows;
 	size_t at; /* the recipient being asked */
+	size_t rcpt_count; /* of them in this transaction */
+	/* Replies to a group that was sent at once (RFC 2920); 0: one by one.
+	 */
+	size_t owed;
+	bool grouped;
 	char tls_text[96];
 };
 

@@ -171,39 +171,35 @@ can_carry(struct client *c)
 	return true;
 }
 
-void
-client_mail(struct client *c)
+static void
+put_mail(struct client *c, struct buf *b)
 {
-	struct buf b = { 0 };
-
-	if (c->state != CS_READY || !can_carry(c))
-		return;
+	buf_printf(b, "MAIL FROM:<%.*s>", (int)c->conf.mail_from.n,
+	    c->conf.mail_from.p);
 	if (c->ehlo.size != 0)
-		buf_printf(&b, " SIZE=%lld", c->conf.size);
+		buf_printf(b, " SIZE=%lld", c->conf.size);
 	if (c->conf.is_8bit)
-		buf_puts(&b, " BODY=8BITMIME");
+		buf_puts(b, " BODY=8BITMIME");
 	if (c->conf.needs_utf8)
-		buf_puts(&b, " SMTPUTF8");
+		buf_puts(b, " SMTPUTF8");
 	if (c->conf.require_tls)
-		buf_puts(&b, " REQUIRETLS");
+		buf_puts(b, " REQUIRETLS");
 	if (c->ehlo.dsn && c->conf.ret != ENVELOPE_RET_NONE)
-		buf_printf(&b, " RET=%s",
+		buf_printf(b, " RET=%s",
 		    c->conf.ret == ENVELOPE_RET_FULL ? "FULL" : "HDRS");
 	if (c->ehlo.dsn && c->conf.envid != NULL)
-		buf_printf(&b, " ENVID=%s", c->conf.envid);
-	client_enter(c, CS_MAIL);
-	client_say(c, "MAIL FROM:<%.*s>%.*s", (int)c->conf.mail_from.n,
-	    c->conf.mail_from.p, (int)b.n, b.n > 0 ? (char *)b.p : "");
-	buf_free(&b);
+		buf_printf(b, " ENVID=%s", c->conf.envid);
 }
 
 /* RFC 3461 4: what was asked for this recipient, and which one it was. */
 static void
-rcpt_params(struct client *c, struct str r, struct buf *out)
+put_rcpt(struct client *c, size_t i, struct buf *out)
 {
-	unsigned notify = c->conf.notify != NULL ? c->conf.notify[c->at] : 0;
+	unsigned notify = c->conf.notify != NULL ? c->conf.notify[i] : 0;
+	struct str r = c->conf.rcpt[i];
 	size_t at;
 
+	buf_printf(out, "RCPT TO:<%.*s>", (int)r.n, r.p);
 	if (!c->ehlo.dsn || notify == 0)
 		return;
 	buf_puts(out, " NOTIFY=");
@@ -216,16 +212,77 @@ rcpt_params(struct client *c, struct str r, struct buf *out)
 		out->n = at;
 }
 
+/* RFC 9422: the rest goes in a transaction of its own, right behind. */
+static void
+limit_rcpts(struct client *c)
+{
+	size_t i, most = (size_t)c->ehlo.rcptmax;
+
+	c->rcpt_count = c->conf.rcpt_count;
+	if (most == 0 || most >= c->rcpt_count)
+		return;
+	for (i = most; i < c->rcpt_count; i++) {
+		struct client_row *row = &c->rows[i];
+
+		row->result = CLIENT_RCPT_DEFERRED;
+		row->reply.code = 452;
+		(void)snprintf(
+		    row->reply.enhanced, sizeof(row->reply.enhanced), "4.5.3");
+		(void)snprintf(row->reply.text, sizeof(row->reply.text),
+		    "the next hop takes %d recipients at a time",
+		    c->ehlo.rcptmax);
+	}
+	c->rcpt_count = most;
+}
+
+static void
+say_line(struct client *c, struct buf *b)
+{
+	client_say(c, "%.*s", (int)b->n, (char *)b->p);
+	buf_clear(b);
+}
+
+/* All up to DATA in one go; nothing of the body before its reply. */
+static void
+say_group(struct client *c, struct buf *b)
+{
+	size_t i;
+
+	for (i = 0; i < c->rcpt_count; i++) {
+		put_rcpt(c, i, b);
+		say_line(c, b);
+	}
+	client_say(c, "DATA");
+	c->owed = c->rcpt_count + 2;
+	c->grouped = true;
+}
+
+void
+client_mail(struct client *c)
+{
+	struct buf b = { 0 };
+
+	if (c->state != CS_READY || !can_carry(c))
+		return;
+	limit_rcpts(c);
+	client_enter(c, CS_MAIL);
+	put_mail(c, &b);
+	say_line(c, &b);
+	if (c->ehlo.pipelining && !c->conf.one_by_one)
+		say_group(c, &b);
+	buf_free(&b);
+}
+
 static void
 ask_rcpt(struct client *c)
 {
-	struct str r = c->conf.rcpt[c->at];
 	struct buf b = { 0 };
 
-	rcpt_params(c, r, &b);
 	client_enter(c, CS_RCPT);
-	client_say(c, "RCPT TO:<%.*s>%.*s", (int)r.n, r.p, (int)b.n,
-	    b.n > 0 ? (char *)b.p : "");
+	if (c->grouped)
+		return;
+	put_rcpt(c, c->at, &b);
+	say_line(c, &b);
 	buf_free(&b);
 }
 
@@ -263,6 +320,10 @@ on_rcpt(struct client *c)
 {
 	struct client_row *row = &c->rows[c->at];
 
+	if (c->grouped && c->last.code / 100 == 3) {
+		client_finish(c, CLIENT_END_UNSURE);
+		return;
+	}
 	row->reply = c->last;
 	if (is_2xx(c))
 		row->result = CLIENT_RCPT_TAKEN;
@@ -272,8 +333,10 @@ on_rcpt(struct client *c)
 		row->result = CLIENT_RCPT_DEFERRED;
 	if (c->last.code == 421) {
 		client_broke(c, c->last.text);
-	} else if (++c->at < c->conf.rcpt_count) {
+	} else if (++c->at < c->rcpt_count) {
 		ask_rcpt(c);
+	} else if (c->grouped) {
+		client_enter(c, CS_DATA);
 	} else if (any_taken(c)) {
 		client_enter(c, CS_DATA);
 		client_say(c, "DATA");
@@ -282,12 +345,40 @@ on_rcpt(struct client *c)
 	}
 }
 
+/*
+ * No recipient, but DATA was part of the group. With 354 only an empty message
+ * could end it in order: it ends without one, so that no dot leaves ungated.
+ */
+static void
+on_vain_data(struct client *c)
+{
+	int code = c->last.code;
+
+	if (code / 100 == 2) {
+		client_finish(c, CLIENT_END_UNSURE);
+		return;
+	}
+	c->last = c->rows[c->rcpt_count - 1].reply;
+	if (code != 354)
+		client_enter(c, CS_RCPT); /* in order: QUIT is understood */
+	client_finish(c, CLIENT_END_DONE);
+}
+
 static void
 on_data(struct client *c)
 {
+	if (!any_taken(c)) {
+		on_vain_data(c);
+		return;
+	}
 	if (c->last.code == 354) {
 		client_enter(c, CS_BODY);
 		client_want_body(c);
+		return;
+	}
+	/* One reply too many before would have been taken for this one. */
+	if (c->grouped && c->last.code / 100 != 4) {
+		client_finish(c, CLIENT_END_UNSURE);
 		return;
 	}
 	if (is_2xx(c)) /* nonsense; nothing was accepted */

@@ -106,6 +106,8 @@ idle_put(struct idle *idle, const char *key, struct client_conn *conn)
 	struct kept *k;
 
 	if (conn->messages >= MESSAGES_MAX ||
+	    (conn->ehlo.mailmax > 0 &&
+		conn->messages >= (unsigned)conn->ehlo.mailmax) ||
 	    clock_mono_ms() - conn->began_ms >= LIVES_MS) {
 		client_conn_close(conn);
 		return;

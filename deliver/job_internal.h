@@ -126,6 +126,7 @@ struct job {
 
 	struct route_host hosts[ROUTE_HOSTS_MAX];
 	size_t host_count, host_at;
+	bool one_by_one; /* its replies to a group were no use */
 	bool fresh; /* no kept session: the one before was over */
 	char session[IDLE_KEY_MAX];
 	bool no_tls; /* the handshake failed here: once more without */

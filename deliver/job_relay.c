@@ -312,6 +312,10 @@ on_end(void *arg, enum client_end end)
 		record(job);
 		keep_session(job);
 		break;
+	case CLIENT_END_UNSURE:
+		job->one_by_one = true;
+		job->fresh = true;
+		break;
 	case CLIENT_END_STALE:
 		job->fresh = true;
 		break;
@@ -319,6 +323,7 @@ on_end(void *arg, enum client_end end)
 		metrics_inc(M_ATTEMPTS, "connect", NULL);
 		job->no_tls = false;
 		job->fresh = false;
+		job->one_by_one = false;
 		job->host_at++;
 		break;
 	case CLIENT_END_TLS:
@@ -335,7 +340,7 @@ on_end(void *arg, enum client_end end)
 	job->client = NULL;
 	client_free(client);
 	if (end == CLIENT_END_NEXT || end == CLIENT_END_TLS ||
-	    end == CLIENT_END_STALE)
+	    end == CLIENT_END_STALE || end == CLIENT_END_UNSURE)
 		next_address(job);
 }
 
@@ -379,6 +384,7 @@ next_address(struct job *job)
 		.ret = job->params.ret,
 		.notify = job->due_notify,
 		.envid = job->envid,
+		.one_by_one = job->one_by_one,
 	};
 
 	if (job->stopping || job->stale) {

@@ -81,6 +81,24 @@ note_auth(struct reply *r, struct str rest)
 	}
 }
 
+/* RFC 9422: names and numbers; what is none of ours is passed over. */
+static void
+note_limits(struct reply *r, struct str rest)
+{
+	while (rest.n > 0) {
+		struct str value = str_split(&rest, ' ');
+		struct str name = str_split(&value, '=');
+		unsigned long long n;
+
+		if (!str_to_u64(value, 1000000, &n) || n == 0)
+			continue;
+		if (str_ieq(name, str_lit("RCPTMAX")))
+			r->rcptmax = (int)n;
+		else if (str_ieq(name, str_lit("MAILMAX")))
+			r->mailmax = (int)n;
+	}
+}
+
 static void
 note_keyword(struct reply *r, struct str text)
 {
@@ -97,6 +115,10 @@ note_keyword(struct reply *r, struct str text)
 		r->dsn = true;
 	else if (str_ieq(word, str_lit("REQUIRETLS")))
 		r->requiretls = true;
+	else if (str_ieq(word, str_lit("PIPELINING")))
+		r->pipelining = true;
+	else if (str_ieq(word, str_lit("LIMITS")))
+		note_limits(r, text);
 	else if (str_ieq(word, str_lit("AUTH")))
 		note_auth(r, text);
 	else if (str_ieq(word, str_lit("SIZE")) &&

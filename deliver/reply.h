@@ -25,7 +25,8 @@ struct reply {
 	char text[REPLY_TEXT_MAX]; /* lines joined by " / " */
 	/* EHLO keywords that matter, of a 250 reply. */
 	bool starttls, eightbitmime, smtputf8, auth_plain, auth_login;
-	bool dsn, requiretls;
+	bool dsn, requiretls, pipelining;
+	int rcptmax, mailmax; /* of LIMITS (RFC 9422), 0 = none */
 	long long size; /* of SIZE, 0 = none given */
 };
 

@@ -122,7 +122,92 @@ def test_refused_recipients_end_without_data(r, mx):
     mx.script["RCPT"] = "550 5.7.1 no"
     mid = r.submit()
     r.wait_state(mid, "bounced")
-    assert not mx.messages and "DATA" not in mx.verbs
+    assert not mx.messages and not any(mx.cut)
+
+
+# -- groups of commands (RFC 2920), and what a host takes at once (RFC 9422) --
+
+def whole_group(session, line):
+    """What came with MAIL, without waiting for any more."""
+    session.mx.group = [line] + session.file.peek().decode().splitlines()
+    return None
+
+
+def test_all_up_to_data_in_one_go(r, mx):
+    mx.script["MAIL"] = whole_group
+    rcpts = ["p%d@dest.example" % i for i in range(20)]
+    r.wait_state(r.submit(rcpts=rcpts), "sent")
+    assert [x.split(":")[0] for x in mx.group] == ["MAIL FROM"] + [
+        "RCPT TO"] * 20 + ["DATA"]
+    assert sorted(mx.messages[0]["rcpts"]) == sorted(rcpts)
+
+
+def test_not_where_it_is_not_offered(r, mx):
+    mx.offers = tuple(o for o in mx.offers if o != "PIPELINING")
+    mx.script["RCPT"] = "550 5.7.1 no"
+    try:
+        r.wait_state(r.submit(), "bounced")
+    finally:
+        mx.offers = mx.OFFERS
+    assert "DATA" not in mx.verbs
+
+
+def test_each_reply_of_a_group_is_its_commands(r, mx):
+    """Octet by octet, and each verdict to the right recipient."""
+    rcpts = ["r%d@dest.example" % i for i in range(9)]
+    for i, rcpt in enumerate(rcpts):
+        mx.rcpt_replies[rcpt] = ["250 2.1.5 ok", "450 4.2.%d later" % i,
+                                 "550-5.7.%d no\n550 5.7.%d never" % (i, i)
+                                 ][i % 3]
+    mid = r.submit(rcpts=rcpts)
+    r.wait_state(mid, "deferred")
+    for i, row in enumerate(r.deliveries(mid)):
+        assert row["status"] == (3, 4, 5)[i % 3]
+        if i % 3:
+            assert row["enhanced"] == ("4.2.%d", "5.7.%d")[i % 3 - 1] % i
+
+
+def test_no_dot_though_it_takes_a_message_for_nobody(r, mx):
+    """354 without a recipient: not even an empty message is ended."""
+    mx.script["RCPT"] = "550 5.7.1 no"
+    mx.script["DATA"] = lambda s, line: s.do_data(line)
+    mid = r.submit()
+    r.wait_state(mid, "bounced")
+    assert not mx.messages and mx.cut == [b""]
+
+
+@pytest.mark.parametrize("moment,extra", [
+    ("MAIL", "250 2.1.0 ok\n250 2.1.0 ok"), ("MAIL", "250 2.1.0 ok\n550 no"),
+    ("RCPT", "250 2.1.5 ok\n550 5.0.0 no")])
+def test_a_reply_too_many_fails_nobody(r, mx, moment, extra):
+    seen = []
+
+    def say(session, line):
+        seen.append(line)
+        if len(seen) > 1:
+            return None
+        getattr(session, "do_" + moment.lower())(line)
+        session.send(extra)
+        return ""
+    mx.script[moment] = say
+    mid = r.submit()
+    r.wait_state(mid, "sent", "deferred")
+    if r.state(mid) == "deferred":
+        retry_now(r, mid)
+        r.wait_state(mid, "sent")
+    assert len(mx.messages) == 1
+
+
+def test_as_many_recipients_as_it_says(r, mx):
+    mx.offers = mx.OFFERS + ("LIMITS MAILMAX=2 RCPTMAX=4 X=1",)
+    try:
+        mid = r.submit(rcpts=["l%d@dest.example" % i for i in range(10)])
+        r.wait_state(mid, "sent")
+    finally:
+        mx.offers = mx.OFFERS
+    assert [len(m["rcpts"]) for m in mx.messages] == [4, 4, 2]
+    # No more than two messages in a session.
+    assert mx.verbs.count("AUTH") >= 2
 
 
 @pytest.mark.parametrize("moment", ["MAIL", "RCPT", "DATA", "dot"])
