@@ -228,7 +228,7 @@ bool
 seal_keyfile_new(const char *path, enum seal_keyfile type, const char *pub_path,
     struct err *err)
 {
-	enum seal_keyfile pub_type;
+	enum seal_keyfile pub_type = type;
 	struct secret key, pub = { 0 };
 	bool ok;
 
