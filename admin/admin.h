@@ -17,6 +17,7 @@
 struct conf;
 struct foreign_cache;
 struct job_runners;
+struct live_streams;
 struct helper_pool;
 struct http_request;
 
@@ -54,6 +55,7 @@ struct admin {
 	unsigned recent_at;
 	unsigned opening; /* bodies being opened */
 	struct job_runners *jobs;
+	struct live_streams *live;
 };
 
 /* Who may call a route; 0 is anybody. */

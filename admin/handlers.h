@@ -26,6 +26,7 @@ void handle_setup(struct http_request *req);
 void handle_setup_post(struct http_request *req);
 void handle_queue(struct http_request *req);
 void handle_counts(struct http_request *req);
+void handle_events(struct http_request *req);
 void handle_history(struct http_request *req);
 void handle_inboxes(struct http_request *req);
 void handle_account(struct http_request *req);
@@ -48,6 +49,8 @@ void handle_decide_post(struct http_request *req);
 void handle_undo_post(struct http_request *req);
 void handle_cancel_post(struct http_request *req);
 void handle_settle_post(struct http_request *req);
+void handle_look_post(struct http_request *req);
+void handle_comment_post(struct http_request *req);
 void handle_notice(struct http_request *req);
 
 void handle_tenants(struct http_request *req);

@@ -13,6 +13,7 @@
 #include "admin/admin.h"
 #include "admin/foreign.h"
 #include "admin/job.h"
+#include "admin/live.h"
 #include "admin/page.h"
 #include "base/conf.h"
 #include "base/daemon.h"
@@ -256,6 +257,7 @@ on_stop(void *arg)
 	struct program *p = arg;
 
 	daemon_stopping("signal");
+	live_streams_end(p->admin.live);
 	http_server_drain(p->http, on_drained, p);
 }
 
@@ -308,6 +310,7 @@ start(struct program *p, struct err *err)
 	p->admin.words = foreign_cache_new();
 	p->admin.db = review_db_new(p->admin.loop, conf);
 	p->admin.jobs = job_runners_new(&p->admin);
+	p->admin.live = live_streams_new(&p->admin);
 	p->filler = search_filler_new(p->admin.loop, p->admin.db);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
@@ -343,6 +346,7 @@ stop(struct program *p)
 	review_db_free(p->admin.db);
 	search_filler_free(p->filler);
 	job_runners_free(p->admin.jobs);
+	live_streams_free(p->admin.live);
 	redis_free(p->admin.redis);
 	net_tls_free(p->tls);
 	secret_wipe(&p->admin.review_key);

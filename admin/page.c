@@ -30,6 +30,8 @@ static const struct {
 	{ "settled", "Settled, and written down with your name.", false },
 	{ "changed", "Done, and written down with your name.", false },
 	{ "all", "Rejected all of them.", false },
+	{ "taken", "You have it now. The other person has been told.", false },
+	{ "commented", "Said to the other operators.", false },
 	{ "job_begun", "It runs. It goes on while you stay signed in.", false },
 	{ "job_paused", "Paused. What is decided stays decided.", false },
 	{ "job_canceled", "Canceled. What is decided stays decided.", false },
@@ -188,6 +190,17 @@ fill_notice(struct page *page)
 	}
 }
 
+/* Where news begins for this page: when its session was looked at. */
+static void
+fill_mark(struct page *page)
+{
+	struct uuid mark = uuid_of_ms(page->who->session.now_us / 1000);
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &mark);
+	page->shell.mark = arena_strdup(&page->mem, id);
+}
+
 const struct view_shell *
 page_shell(struct page *page, const char *title, enum view_nav nav)
 {
@@ -198,6 +211,7 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 	shell->operator_name = page->who->session.name;
 	shell->csrf = page->who->csrf;
 	shell->now_us = page->who->session.now_us;
+	fill_mark(page);
 	shell->step_up =
 	    page->who->session.step_up_us <= page->who->session.now_us;
 	shell->totp = page->who->session.totp;

@@ -23,6 +23,8 @@ clear_message(void *mine)
 
 	message_open_clear(&mp->open);
 	message_read_clear(&mp->read);
+	message_open_clear(&mp->old_open);
+	message_read_clear(&mp->old_read);
 }
 
 static void
@@ -54,6 +56,20 @@ on_raised(struct page *page)
 	draw(page);
 }
 
+static void
+weigh(struct page *page)
+{
+	struct message_page *mp = page->mine;
+
+	mp->risk = finding_risk(&mp->read.findings.marks);
+	if (mp->m.state == STATE_HELD && mp->risk > mp->m.risk)
+		review_risk(&page->who->op, &mp->id, mp->m.version, mp->risk,
+		    &page->mem, &mp->raised, page_arrived, page_wait(page));
+	else
+		mp->raised.is.status = 500; /* not asked */
+	page_then(page, on_raised);
+}
+
 /* The stricter of what was found early and now counts (A8). */
 static void
 judge(struct page *page)
@@ -69,13 +85,7 @@ judge(struct page *page)
 	if (mp->view.tab == VIEW_TAB_DIFF)
 		diff_words(
 		    &mp->diff, &page->mem, mp->read.plain, mp->read.shown);
-	mp->risk = finding_risk(&mp->read.findings.marks);
-	if (mp->m.state == STATE_HELD && mp->risk > mp->m.risk)
-		review_risk(&page->who->op, &mp->id, mp->m.version, mp->risk,
-		    &page->mem, &mp->raised, page_arrived, page_wait(page));
-	else
-		mp->raised.is.status = 500; /* not asked */
-	page_then(page, on_raised);
+	page_revises_open(page, weigh);
 }
 
 static void
@@ -159,6 +169,20 @@ on_open(struct page *page)
 }
 
 static void
+open_it(struct page *page)
+{
+	struct message_page *mp = page->mine;
+
+	page_revises_fill(page);
+	if (mp->m.state != STATE_HELD && mp->why == NULL) {
+		draw_closed(page);
+		return;
+	}
+	message_open_start(
+	    &mp->open, page, &mp->id, mp->m.version, mp->why, on_open);
+}
+
+static void
 on_gathered(struct page *page)
 {
 	struct message_page *mp = page->mine;
@@ -167,12 +191,8 @@ on_gathered(struct page *page)
 		page_refuse(page, &mp->m.is);
 		return;
 	}
-	if (mp->m.state != STATE_HELD && mp->why == NULL) {
-		draw_closed(page);
-		return;
-	}
-	message_open_start(
-	    &mp->open, page, &mp->id, mp->m.version, mp->why, on_open);
+	page_revises_ask(page);
+	page_then(page, open_it);
 }
 
 void
@@ -195,6 +215,12 @@ page_message_gather(struct page *page)
 	    page_wait(page));
 	review_decisions(who, &mp->id, &page->mem, &mp->decisions, page_arrived,
 	    page_wait(page));
+	comment_list(who, &mp->id, &page->mem, &mp->comments, page_arrived,
+	    page_wait(page));
+	if (session_has_role(page->who, "reviewer") ||
+	    session_has_role(page->who, "senior"))
+		look_begin(who, &mp->id, false, &page->mem, &mp->look,
+		    page_arrived, page_wait(page));
 	review_known(who, &mp->id, &page->mem, &mp->known, page_arrived,
 	    page_wait(page));
 	review_list(who, &queue, &page->mem, &mp->around, page_arrived,

@@ -9,6 +9,7 @@
 #include "admin/message_open.h"
 #include "admin/message_read.h"
 #include "admin/page.h"
+#include "store/together.h"
 
 struct message_page {
 	struct uuid id;
@@ -30,6 +31,13 @@ struct message_page {
 	int stored_risk; /* before this opening */
 	int risk; /* by what it showed */
 	struct diff diff; /* of text and HTML, for its tab */
+	struct review_message old; /* what it revises */
+	struct message_open old_open;
+	struct message_read old_read;
+	struct diff revised;
+	page_fn *revised_then;
+	struct look look; /* who else has it open */
+	struct comments comments;
 	struct view_message view;
 };
 
@@ -41,6 +49,12 @@ void page_message_finish(struct page *page);
 void page_findings_fill(struct page *page);
 /* As reasons, heaviest first, in view->reasons. */
 void page_findings_show(struct page *page);
+
+/* page_revises.c: ask for what it revises, if anything; then show that. */
+void page_revises_ask(struct page *page);
+void page_revises_fill(struct page *page);
+/* Open and compare it, when that is asked for; then go on. */
+void page_revises_open(struct page *page, page_fn *then);
 
 /* page_frame.c: the HTML of what was read, alone and locked in. */
 void page_frame_send(struct page *page);

@@ -181,6 +181,9 @@ fill_content(struct page *page, struct view_message *view)
 		view->tab = VIEW_TAB_HTML;
 	else if (tab != NULL && strcmp(tab, "diff") == 0)
 		view->tab = VIEW_TAB_DIFF;
+	else if (tab != NULL && strcmp(tab, "revised") == 0 &&
+		 view->revises_known)
+		view->tab = VIEW_TAB_REVISED;
 	for (i = 0; i < read->part_count; i++) {
 		view->has_html |= read->parts[i].code;
 		view->has_text |= !read->parts[i].code;
@@ -367,6 +370,29 @@ fill_row(struct page *page, struct view_message *view)
 	view->body_problem = mp->open.problem;
 }
 
+static void
+fill_together(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	struct view_comment *comments =
+	    arena_array(&page->mem, mp->comments.n + 1, sizeof(*comments));
+	size_t i;
+
+	for (i = 0; i < mp->comments.n; i++)
+		comments[i] = (struct view_comment){
+			mp->comments.row[i].at_us,
+			mp->comments.row[i].who,
+			mp->comments.row[i].text,
+		};
+	view->comments = comments;
+	view->comment_count = mp->comments.n;
+	view->may_comment = session_has_role(page->who, "reviewer") ||
+			    session_has_role(page->who, "senior") ||
+			    session_has_role(page->who, "admin");
+	if (mp->look.is.status == 200 && !mp->look.mine)
+		view->looked_at_by = mp->look.who;
+}
+
 void
 page_message_fill(struct page *page)
 {
@@ -384,6 +410,7 @@ page_message_fill(struct page *page)
 	fill_attempts(page, view);
 	fill_events(page, view);
 	fill_neighbours(page, view);
+	fill_together(page, view);
 }
 
 void

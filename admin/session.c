@@ -184,7 +184,8 @@ turn_away(struct http_request *req, bool factor_due)
 		    "do it again.");
 		return;
 	}
-	if (strcmp(http_request_path(req), "/counts") == 0) {
+	if (strcmp(http_request_path(req), "/counts") == 0 ||
+	    strcmp(http_request_path(req), "/events") == 0) {
 		http_reply_empty(req, 401);
 		return;
 	}

@@ -55,6 +55,7 @@ struct view_shell {
 	const char *csrf;
 	int64_t now_us;
 	int held; /* capped count; > 1000 prints "1,000+" */
+	const char *mark; /* an id: what is newer came after this page */
 	const char *notice; /* one line said once, e.g. "Rejected." */
 	const char *refusal; /* like notice, but something was not done */
 	const struct view_undo *undo; /* NULL: nothing to take back */
@@ -169,6 +170,7 @@ enum view_tab {
 	VIEW_TAB_TEXT,
 	VIEW_TAB_HTML,
 	VIEW_TAB_DIFF,
+	VIEW_TAB_REVISED,
 	VIEW_TAB_HEADERS,
 	VIEW_TAB_RAW,
 };
@@ -232,6 +234,12 @@ struct view_event {
 	const char *what; /* in words */
 	const char *who;
 	const char *detail; /* untrusted */
+};
+
+/* What an operator said to the others. */
+struct view_comment {
+	int64_t at_us;
+	const char *who, *text;
 };
 
 struct view_reason {
@@ -298,6 +306,14 @@ struct view_message {
 	int approvals, need;
 	bool test;
 	const char *typed_note; /* kept when a form is shown again */
+	const char *revises; /* id that the agent named; NULL: none */
+	bool revises_known; /* it is of this inbox, and may be seen */
+	const char *revises_category, *revises_note, *revises_problem;
+	const struct diff *revised; /* old and new text, for its tab */
+	const char *looked_at_by; /* another operator; NULL: nobody else */
+	const struct view_comment *comments;
+	size_t comment_count;
+	bool may_comment;
 };
 
 void view_message(struct buf *out, const struct view_shell *shell,

@@ -33,6 +33,9 @@ put_tabs(struct buf *out, const struct view_message *m)
 	if (m->has_html && m->has_text)
 		put_tab(
 		    out, m, VIEW_TAB_DIFF, LIT("?view=diff"), LIT("Text/HTML"));
+	if (m->revises_known)
+		put_tab(out, m, VIEW_TAB_REVISED, LIT("?view=revised"),
+		    LIT("Changes"));
 	put_tab(out, m, VIEW_TAB_HEADERS, LIT("?view=headers"), LIT("Headers"));
 	put_tab(out, m, VIEW_TAB_RAW, LIT("?view=raw"), LIT("Raw"));
 	HTML(out, LIT("</nav>"));
@@ -114,15 +117,13 @@ put_frame(struct buf *out, const struct view_message *m)
 }
 
 static void
-put_diff(struct buf *out, const struct view_message *m)
+put_runs(struct buf *out, const struct diff *diff)
 {
 	size_t i;
 
-	HTML(out, LIT("<p class=\"legend\"><span class=\"del\">only in the text"
-		      "</span> <span class=\"ins\">only in the HTML</span></p>"
-		      "<div class=\"prose\" id=\"diff\" dir=\"auto\">"));
-	for (i = 0; i < m->diff->n; i++) {
-		const struct diff_run *run = &m->diff->run[i];
+	HTML(out, LIT("<div class=\"prose\" id=\"diff\" dir=\"auto\">"));
+	for (i = 0; i < diff->n; i++) {
+		const struct diff_run *run = &diff->run[i];
 
 		switch (run->side) {
 		case DIFF_BOTH:
@@ -139,11 +140,33 @@ put_diff(struct buf *out, const struct view_message *m)
 		}
 	}
 	HTML(out, LIT("</div>"));
-	if (m->diff->n == 0)
+	if (diff->n == 0)
 		HTML(out, LIT("<p class=\"muted\">Neither can be read.</p>"));
-	if (m->diff->cut)
+	if (diff->cut)
 		HTML(out, LIT("<p class=\"cut\">Only the first 1,500 words of "
 			      "each are compared.</p>"));
+}
+
+static void
+put_diff(struct buf *out, const struct view_message *m)
+{
+	HTML(out, LIT("<p class=\"legend\"><span class=\"del\">only in the text"
+		      "</span> <span class=\"ins\">only in the HTML</span>"
+		      "</p>"));
+	put_runs(out, m->diff);
+}
+
+static void
+put_revised(struct buf *out, const struct view_message *m)
+{
+	HTML(out, LIT("<p class=\"legend\"><span class=\"del\">only in the "
+		      "rejected one</span> <span class=\"ins\">only in this "
+		      "one</span></p>"));
+	if (m->revises_problem != NULL)
+		HTML(out, LIT("<p class=\"refusal\">"),
+		    TEXT(m->revises_problem), LIT("</p>"));
+	else if (m->revised != NULL)
+		put_runs(out, m->revised);
 }
 
 static void
@@ -217,6 +240,9 @@ view_message_body(struct buf *out, const struct view_shell *shell,
 		break;
 	case VIEW_TAB_DIFF:
 		put_diff(out, m);
+		break;
+	case VIEW_TAB_REVISED:
+		put_revised(out, m);
 		break;
 	case VIEW_TAB_HEADERS:
 		put_headers(out, m);

@@ -128,7 +128,7 @@ put_progress(struct buf *out, const struct view_job *view)
 	const struct job *j = view->job;
 
 	HTML(out, LIT("<section class=\"card\" id=\"job\""),
-	    LIT_IF(j->state == JOB_RUNNING && view->runs, " data-runs=\"1\""),
+	    LIT_IF(j->state == JOB_RUNNING, " data-runs=\"1\""),
 	    LIT(" data-at=\""));
 	put_path(out, j);
 	HTML(out, LIT("/progress\">"));

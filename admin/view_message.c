@@ -242,12 +242,15 @@ view_message(struct buf *out, const struct view_shell *shell,
 	    ATTR(m->id), LIT("\" data-state=\""), ATTR(m->state), LIT("\">"));
 	put_title(out, shell, m);
 	HTML(out, LIT("<div class=\"read\">"));
+	view_message_look(out, shell, m);
+	view_message_revises(out, m);
 	put_reasons(out, m);
 	put_who(out, shell, m);
 	view_message_body(out, shell, m);
 	view_message_files(out, m);
 	put_context(out, m);
 	view_message_delivery(out, m);
+	view_message_comments(out, shell, m);
 	put_events(out, m);
 	HTML(out, LIT("</div><aside class=\"side\" aria-label=\"Decision\">"));
 	view_message_decide(out, shell, m);

@@ -28,6 +28,12 @@ void view_message_settle(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
 void view_message_facts(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
+/* Who else looks at it, and comments. (view_together.c) */
+void view_message_look(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m);
+void view_message_revises(struct buf *out, const struct view_message *m);
+void view_message_comments(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m);
 void view_message_bar(struct buf *out, const struct view_message *m);
 
 #endif

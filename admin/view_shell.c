@@ -176,6 +176,8 @@ view_shell_start(struct buf *out, const struct view_shell *shell)
 	HTML(out, LIT("<body"));
 	if (shell->wide_id != NULL)
 		HTML(out, LIT(" id=\""), ATTR(shell->wide_id), LIT("\""));
+	if (shell->mark != NULL)
+		HTML(out, LIT(" data-mark=\""), ATTR(shell->mark), LIT("\""));
 	HTML(out, LIT_IF(shell->operator_name == NULL, " class=\"door\""),
 	    LIT(">\n<a class=\"skip\" href=\"#main\">Skip to content</a>\n"));
 	put_top(out, shell);

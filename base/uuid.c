@@ -44,6 +44,19 @@ uuid_v7_new(void)
 	return u;
 }
 
+struct uuid
+uuid_of_ms(int64_t ms)
+{
+	struct uuid u = { { 0 } };
+	int i;
+
+	for (i = 0; i < 6; i++)
+		u.b[i] = (unsigned char)((uint64_t)ms >> 8 * (5 - i));
+	u.b[6] = 0x70;
+	u.b[8] = 0x80;
+	return u;
+}
+
 int64_t
 uuid_time_ms(const struct uuid *u)
 {

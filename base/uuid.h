@@ -20,6 +20,8 @@ struct uuid {
 
 /* A new id, greater than every one made before in this process. */
 struct uuid uuid_v7_new(void);
+/* The lowest version 7 id of a millisecond. */
+struct uuid uuid_of_ms(int64_t ms);
 /* Milliseconds since 1970 in a version 7 id. */
 int64_t uuid_time_ms(const struct uuid *u);
 bool uuid_eq(const struct uuid *a, const struct uuid *b);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: ISC
-// Keys, the undo clock and fresh counts. Every page works without this file:
+// Keys, the undo clock and what is new. Every page works without this file:
 // it only presses buttons and follows links that are there anyway.
 
 const QUIET_MS = 400; // after a page appears, keys of the last one die out
 const COUNT_MS = 15000;
 const JOB_MS = 1000;
+const LOOK_MS = 120000;
 const STORE = 'postern.keys';
 
 const $ = (selector) => document.querySelector(selector);
@@ -13,13 +14,13 @@ const $ = (selector) => document.querySelector(selector);
 
 const DEFAULTS = {
 	next: 'j', previous: 'k', open: 'o', select: 'x', approve: 'a',
-	reject: 'r', undo: 'u', search: '/', help: '?',
+	reject: 'r', undo: 'u', fresh: 'n', search: '/', help: '?',
 };
 const WORDS = {
 	next: 'Next', previous: 'Previous', open: 'Open (also Enter)',
 	select: 'Select; with Shift, all from the last one',
 	approve: 'Approve', reject: 'Reject', undo: 'Undo the last approval',
-	search: 'Search', help: 'These keys',
+	fresh: 'Show what is new', search: 'Search', help: 'These keys',
 };
 
 function load() {
@@ -156,7 +157,7 @@ async function followJob(box) {
 	} catch {
 		answer = null;
 	}
-	if (answer && answer.state !== 'running') {
+	if (answer && answer.state !== $('#job-state').textContent) {
 		location.reload();
 		return;
 	}
@@ -175,6 +176,7 @@ const ACTIONS = {
 	select: () => selectRow(false),
 	approve, reject,
 	undo: () => $('#undo-button')?.click(),
+	fresh: () => $('#fresh:not([hidden]) a')?.click(),
 	search: () => $('#find')?.focus(),
 	help: () => showHelp(),
 };
@@ -466,40 +468,154 @@ function runUndo(bar) {
 	}, 250);
 }
 
-// ---- counts: rows never move by themselves, a line says what is new
+// ---- news: rows never move by themselves, a line says what is new. One tab
+// that is seen holds the stream and tells the others.
 
-async function refresh() {
+const fresh = new Set();
+let streaming = null, channel = null;
+
+function capped(n) {
+	return n > 1000 ? '1,000+' : n === 1000 ? '1,000' : String(n);
+}
+
+function showBar(text) {
+	const bar = $('#fresh');
+	if (!bar)
+		return;
+	const link = bar.querySelector('a');
+	link.href = location.pathname + location.search;
+	link.textContent = text;
+	bar.hidden = false;
+}
+
+function showHeld(held) {
+	const badge = $('#held');
+	const text = capped(held);
+	if (fresh.size > 0)
+		showBar(fresh.size + ' new. Show ' +
+			(fresh.size === 1 ? 'it' : 'them'));
+	else if (text !== badge.textContent)
+		showBar('The queue has changed: ' + text + ' waiting. Show it');
+	badge.textContent = text;
+	badge.hidden = held === 0;
+	document.title = document.title.replace(/^(\([^)]*\) )?/,
+		held > 0 ? '(' + text + ') ' : '');
+}
+
+function showLooks(looks) {
+	for (const old of document.querySelectorAll('.chip.looks'))
+		old.remove();
+	for (const row of document.querySelectorAll('#rows .row')) {
+		const who = looks[row.dataset.id];
+		if (who)
+			row.querySelector('.c-subject').append(' ', element('span',
+				who + ' has it open', { className: 'chip looks' }));
+	}
+	const banner = $('#look');
+	const who = banner && looks[$('#msg').dataset.id];
+	if (!banner)
+		return;
+	banner.hidden = !who || who === banner.dataset.me;
+	if (who)
+		$('#looker').textContent = who;
+}
+
+function hear(news) {
+	for (const id of news.new || [])
+		if (id > document.body.dataset.mark &&
+		    !$(`#rows [data-id="${id}"]`))
+			fresh.add(id);
+	showHeld(news.held);
+	if (news.looks)
+		showLooks(news.looks);
+}
+
+function tell(news) {
+	channel?.postMessage(news);
+	hear(news);
+}
+
+async function poll() {
 	if (document.hidden)
 		return;
-	let held;
 	try {
 		const answer = await fetch('/counts', {
 			headers: { Accept: 'application/json' },
 			redirect: 'error',
 		});
-		if (!answer.ok)
-			return;
-		({ held } = await answer.json());
-	} catch {
+		if (answer.ok)
+			tell(await answer.json());
+	} catch { /* later */ }
+}
+
+// Resolves when this tab no longer leads: it is hidden, or gets no stream.
+function stream() {
+	return new Promise((resolve) => {
+		const source = new EventSource('/events?after=' +
+			document.body.dataset.mark);
+		let polls = 0;
+		streaming = () => {
+			source.close();
+			clearInterval(polls);
+			streaming = null;
+			resolve();
+		};
+		source.onmessage = (event) => tell(JSON.parse(event.data));
+		source.onerror = () => {
+			if (source.readyState === EventSource.CLOSED && !polls)
+				polls = setInterval(poll, COUNT_MS);
+		};
+	});
+}
+
+let wanted = false;
+
+async function lead() {
+	if (document.hidden || wanted)
+		return;
+	wanted = true;
+	await navigator.locks.request('postern.live', () => {
+		wanted = false;
+		return document.hidden ? null : stream();
+	});
+}
+
+function follow() {
+	if (!navigator.locks || !window.EventSource || !window.BroadcastChannel) {
+		setInterval(poll, COUNT_MS);
 		return;
 	}
-	const badge = $('#held');
-	if (!badge || typeof held !== 'number')
-		return;
-	const text = held > 1000 ? '1,000+' :
-		held === 1000 ? '1,000' : String(held);
-	const fresh = $('#fresh');
-	if (fresh && text !== badge.textContent && badge.dataset.first !== text) {
-		const link = fresh.querySelector('a');
-		link.href = location.pathname + location.search;
-		link.textContent = 'The queue has changed: ' + text +
-			' waiting. Show it';
-		fresh.hidden = false;
-	}
-	badge.textContent = text;
-	badge.hidden = held === 0;
-	document.title = document.title.replace(/^(\([^)]*\) )?/,
-		held > 0 ? '(' + text + ') ' : '');
+	channel = new BroadcastChannel('postern.live');
+	channel.onmessage = (event) => hear(event.data);
+	document.addEventListener('visibilitychange', () => {
+		if (document.hidden)
+			streaming?.();
+		else
+			lead();
+	});
+	lead();
+}
+
+// ---- who has a message open: said again while it is, and at the end
+
+function look(to) {
+	const form = $('#look');
+	const body = new URLSearchParams({ csrf: form.elements.csrf.value, to });
+	if (to === 'end')
+		navigator.sendBeacon(form.action, body);
+	else
+		fetch(form.action, { method: 'POST', body });
+}
+
+function keepLooking() {
+	setInterval(() => {
+		if (!document.hidden && $('#look').hidden)
+			look('keep');
+	}, LOOK_MS);
+	window.addEventListener('pagehide', () => {
+		if ($('#look').hidden)
+			look('end');
+	});
 }
 
 // ---- start
@@ -529,7 +645,9 @@ function start() {
 	if ($('#undo'))
 		runUndo($('#undo'));
 	if ($('#held'))
-		setInterval(refresh, COUNT_MS);
+		follow();
+	if ($('#look'))
+		keepLooking();
 	$('#error')?.focus();
 	offerPasskeys();
 	openTarget();

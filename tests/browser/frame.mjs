@@ -180,8 +180,7 @@ export default function ({ test, using, held, raw, cookieOf, stack,
 			await page.goto(`/m/${id}?view=html`);
 			await ready(page);
 			await page.locator('#mail').click();
-			await page.waitForFunction(() => document.activeElement.id ===
-				'main');
+			await page.locator('#main:focus').waitFor();
 			await page.waitForTimeout(450); // the keys' silence
 			await page.keyboard.press('?');
 			await page.waitForSelector('dialog[open]');

@@ -33,6 +33,8 @@ const WANT = {
 	'POST /setup': [all(409)],
 	'GET /q': [reads],
 	'GET /counts': [[401, 200, 200, 200, 200, 200, 200, 200]],
+	// a stream: what has no end cannot be read to its end here
+	'GET /events': [[401, 403, 403, 403, 403, 403, 403, 403]],
 	'GET /history': [reads],
 	'GET /inboxes': [reads],
 	'GET /inboxes/new': [[303, 403, 403, 200, 403, 403, 403, 200]],
@@ -119,6 +121,10 @@ const WANT = {
 		round: 1, digest: 'sha256:' + m.digest, once: '0'.repeat(64) })],
 	'POST /m/{id}/undo': [decides, () => ({ version: 1, round: 1 })],
 	'POST /m/{id}/cancel': [decides, () => ({ note: 'a test' })],
+	'POST /m/{id}/look': [[401, 303, 303, 403, 403, 404, 404, 303],
+		() => ({ to: 'take' })],
+	'POST /m/{id}/comment': [[401, 303, 303, 303, 403, 404, 404, 303],
+		() => ({ text: 'a test' })],
 	'POST /m/{id}/settle': [[401, 409, 409, 403, 403, 404, 404, 409],
 		() => ({ ix: 1, outcome: 'sent', note: 'a test' })],
 	'GET /r/{id}': [[303, 200, 200, 200, 200, 404, 404, 200]],
@@ -130,6 +136,15 @@ function routes() {
 		new URL('../../admin/route.c', import.meta.url)), 'utf8');
 	return [...source.matchAll(/\{ "([A-Z]+)", "(\/[^"]*)",/g)]
 		.map(([, method, path]) => [method, path]);
+}
+
+// Its address, about one message.
+function placed(name, m) {
+	const box = `${m.box.tenant}.${m.box.inbox}`;
+	return name.split(' ')[1].replace('{id}', m.id).replace('{part}', '0')
+		.replace('{name}', 'nothing').replace('{box}', box)
+		.replace('{job}', m.job).replace('{tenant}', m.box.tenant) +
+		(name === 'GET /reject-all' ? '?box=' + box : '');
 }
 
 export default function ({ test, using, held, raw, cookieOf, stack }) {
@@ -203,12 +218,7 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				const [method, path] = name.split(' ');
 				const m = /id|all|pause|-end|job/.test(path) ? await message() :
 					any;
-				const box = `${m.box.tenant}.${m.box.inbox}`;
-				const at = path.replace('{id}', m.id).replace('{part}', '0')
-					.replace('{name}', 'nothing').replace('{box}', box)
-					.replace('{job}', m.job)
-					.replace('{tenant}', m.box.tenant) + (name ===
-					'GET /reject-all' ? '?box=' + box : '');
+				const at = placed(name, m);
 				const fields = WANT[name][1];
 				const answer = method === 'GET' ?
 					await raw(cookie, 'GET', at) :
@@ -230,6 +240,81 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 		assert.deepEqual(got, Object.fromEntries(
 			Object.entries(WANT).map(([n, [want]]) => [n, want])));
 	});
+
+	// What a request of another site, or of no page, can look like.
+	const FORGED = {
+		'no token': { csrf: null },
+		'a wrong token': { csrf: 'a'.repeat(26) },
+		'an empty token': { csrf: '' },
+		"another session's token": { csrf: 'other' },
+		'a wrong Origin': { head: { Origin: 'https://evil.example' } },
+		'no origin at all': { head: {} },
+		'Origin null': { head: { Origin: 'null' } },
+		'the origin of another port': { head: {
+			Origin: stack.url.replace(/:\d+$/, ':1') } },
+		'from a cross-site page': { head: { 'Sec-Fetch-Site': 'cross-site',
+			Origin: stack.url } },
+		'from a same-site page': { head: { 'Sec-Fetch-Site': 'same-site' } },
+	};
+	// No session, so no token; only the origin speaks for the page.
+	const TOKENLESS = ['POST /login', 'POST /setup'];
+
+	// Everything that is stored, by table; a session's own clock aside.
+	async function contents() {
+		const rows = await stack.sql('SELECT relname, md5(query_to_xml(format(' +
+			"'SELECT t::text FROM d.%I t ORDER BY 1', relname), true, false, " +
+			"'')::text) AS sum FROM pg_class WHERE relnamespace = 'd'::" +
+			"regnamespace AND relkind IN ('r', 'p') AND NOT relispartition " +
+			"AND relname NOT IN ('operator_session', 'word', 'word_at')");
+		return Object.fromEntries(rows.map((r) => [r.relname, r.sum]));
+	}
+
+	test('25 every unsafe route refuses every forged request', async () => {
+		const m = await message();
+		const [mine, other] = [await door('root'), await door('root')];
+		assert.notEqual(mine.csrf, other.csrf);
+		const unsafe = routes().filter(([method]) => method !== 'GET')
+			.map(([method, path]) => method + ' ' + path);
+		assert.ok(unsafe.length > 30);
+		const before = await contents();
+		const wrong = [];
+		for (const name of unsafe) {
+			const path = placed(name, m);
+			const fields = WANT[name][1] ? WANT[name][1](m) : {};
+			for (const [what, how] of Object.entries(FORGED)) {
+				if ('csrf' in how && TOKENLESS.includes(name))
+					continue;
+				const csrf = how.csrf === undefined ? mine.csrf :
+					how.csrf === 'other' ? other.csrf : how.csrf;
+				const form = new URLSearchParams(csrf === null ? fields :
+					{ ...fields, csrf });
+				const { status } = await raw(mine.cookie, name.split(' ')[0],
+					path, how.head || { Origin: stack.url },
+					form.toString() || 'x=');
+				if (status !== 403)
+					wrong.push(`${name}, ${what}: ${status}`);
+			}
+		}
+		assert.deepEqual(wrong, []);
+		assert.deepEqual(await contents(), before);
+		// the same, but honest: the cookie and the token are good
+		const { status } = await post(mine.cookie, `/m/${m.id}/comment`,
+			{ csrf: mine.csrf, text: 'honest' });
+		assert.equal(status, 303);
+	});
+
+	test('25 the stream is for pages of this site, however it is spelled',
+		async () => {
+			const { cookie } = await door('root');
+			for (const path of ['/events', '/%65vents', '/events?after=x',
+				'/./events'])
+				for (const head of [{ Origin: 'https://evil.example' }, {},
+					{ 'Sec-Fetch-Site': 'cross-site' }])
+					assert.ok([403, 404, 400].includes((await raw(cookie,
+						'GET', path, head)).status), path);
+			assert.equal((await raw('', 'GET', '/events',
+				{ 'Sec-Fetch-Site': 'same-origin' })).status, 401);
+		});
 
 	test('26 no other method, no other spelling', async () => {
 		const table = routes();

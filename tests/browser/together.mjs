@@ -115,4 +115,124 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			await page.goto('/jobs');
 			assert.ok(await page.locator('.switches a').count() > 0);
 		}));
+
+	const focusedId = (page) => page.evaluate(
+		() => document.activeElement.closest('.row')?.dataset.id);
+
+	test('22 what arrives never moves the row in focus; the bar counts it', () =>
+		using({}, async (page) => {
+			for (let i = 0; i < 3; i++)
+				await held({ subject: 'Steady ' + i, risk: 50 });
+			await signIn(page, stack);
+			await page.goto('/q');
+			await ready(page);
+			await page.keyboard.press('j');
+			await page.keyboard.press('j');
+			const id = await focusedId(page);
+			const top = () => page.evaluate(() => document.activeElement
+				.getBoundingClientRect().top);
+			const was = await top();
+			const rows = await page.locator('#rows .row').count();
+			await held({ subject: 'Newer', risk: 90 });
+			await page.locator('#fresh', { hasText: '1 new' }).waitFor();
+			await held({ subject: 'Newest', risk: 90 });
+			await page.locator('#fresh', { hasText: '2 new' }).waitFor();
+			assert.equal(await focusedId(page), id);
+			assert.equal(await page.locator('#rows .row').count(), rows);
+			assert.ok(Math.abs(await top() - was) <= 60, 'only the bar is new');
+			await page.waitForTimeout(450); // the keys' silence
+			await Promise.all([page.waitForNavigation(),
+				page.keyboard.press('n')]);
+			assert.equal(await page.locator('#fresh:not([hidden])').count(), 0);
+			assert.ok(await page.locator('text=Newest').count());
+		}));
+
+	test('33 seven tabs hold one stream, and each is told', () =>
+		using({}, async (page, context) => {
+			const holders = new Set(); // tabs that asked for a stream
+			context.on('request', (r) => r.url().includes('/events') &&
+				holders.add(r.frame().page()));
+			await signIn(page, stack);
+			const tabs = [page];
+			for (let i = 0; i < 6; i++)
+				tabs.push(await context.newPage());
+			for (const tab of tabs) {
+				await tab.goto('/q');
+				await ready(tab);
+			}
+			await held({ subject: 'For all tabs' });
+			for (const tab of tabs)
+				await tab.locator('#fresh', { hasText: 'new' }).waitFor();
+			assert.equal(holders.size, 1);
+		}));
+
+	test('a session that is ended ends its stream', () =>
+		using({}, async (page, context) => {
+			await signIn(page, stack);
+			const cookie = await cookieOf(context);
+			const stream = raw(cookie, 'GET', '/events',
+				{ 'Sec-Fetch-Site': 'same-origin' });
+			await page.goto('/account');
+			await page.waitForTimeout(50);
+			await stack.sql('UPDATE d.operator_session SET ended_at = now() ' +
+				'WHERE ended_at IS NULL AND session_sha256 = (SELECT ' +
+				'session_sha256 FROM d.operator_session ORDER BY created_at ' +
+				'DESC LIMIT 1)');
+			const answer = await stream; // ends by itself
+			assert.equal(answer.status, 200);
+			assert.match(answer.headers['content-type'], /event-stream/);
+			assert.match(answer.text, /data: \{"held":\d+,"new":\[/);
+		}));
+
+	test('18 who looks is shown to the others within 2 s, and is taken over', () =>
+		using({}, async (one) => using({}, async (two) => {
+			const PASSWORD = 'a long enough pass phrase';
+			const name = 'looker' + Date.now();
+			await stack.ask('operator', { name, tenant: 'acme',
+				password: PASSWORD, role: 'reviewer' });
+			const id = await held({ subject: 'Looked at', risk: 90 });
+			await signIn(two, stack, name, PASSWORD);
+			await two.goto('/q');
+			await ready(two);
+			await signIn(one, stack);
+			await one.goto('/m/' + id);
+			const row = two.locator(`[data-id="${id}"] .looks`);
+			await row.waitFor({ timeout: 2000 });
+			assert.match(await row.textContent(),
+				new RegExp(stack.operator + ' has it open'));
+			await two.goto('/m/' + id);
+			assert.match(await two.textContent('#look'), /has this open/);
+			await ready(one);
+			await two.click('#look button');
+			await two.waitForURL(/said=taken/);
+			assert.equal(await two.locator('#look:not([hidden])').count(), 0);
+			await one.locator('#look', { hasText: name }).waitFor();
+			assert.equal((await stack.sql('SELECT count(*)::int AS n FROM ' +
+				"d.audit WHERE event = 'message.take_over' AND message_id = " +
+				'%s', uuid(id)))[0].n, 1);
+			// whoever has it, the other may decide; a claim only tells
+			await one.goto('/m/' + id);
+			await one.click('#reject > summary');
+			await one.check('input[value=duplicate]');
+			await one.click('#reject-button');
+			await one.waitForURL(/said=rejected/);
+		})));
+
+	test('comments are shown as typed, to operators only', () =>
+		using({ javaScriptEnabled: false }, async (page) => {
+			const id = await held({ subject: 'Talked about' });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			const text = '<b>no</b>\n\tp\u0430ypal \u202e "quoted" & so on';
+			await page.fill('#comment-form textarea', text);
+			await page.click('#comment-form button');
+			await page.waitForURL(/said=commented/);
+			const [row] = await stack.sql('SELECT text FROM d.comment WHERE ' +
+				'message_id = %s', uuid(id));
+			assert.equal(row.text.replace(/\r\n/g, '\n'), text);
+			const said = await page.textContent('.said');
+			assert.match(said, /<b>no<\/b>/);
+			assert.match(said, /U\+202E/);
+			assert.equal(await page.locator('.said b').count(), 0);
+		}));
 }
