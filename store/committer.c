@@ -30,10 +30,11 @@
 
 #define BATCH_ROWS 64
 #define BATCH_BYTES (4 * 1024 * 1024)
-#define BATCHES 2
-/* A commit costs much and a row in it little: while one is under way, a
- * second begins only for this many rows. */
-#define SECOND_ROWS 32
+/* A batch costs much and a row in it little. For this many rows one is sent
+ * behind that under way, so that the server has it when the commit is done;
+ * for that many one begins beside it. */
+#define AHEAD_ROWS 10
+#define BESIDE_ROWS 32
 /* Larger bodies would make small mail wait: they go alone. */
 #define BATCH_BODY_MAX (16 * 1024 + 256)
 #define RECOVER_MS 10000
@@ -53,16 +54,24 @@ struct commit {
 
 struct batch {
 	struct committer *c;
+	struct lane *lane;
 	struct commits rows;
 	size_t count;
 	uint64_t began;
 };
 
+/* One connection, whose batches run one after the other. */
+struct lane {
+	struct pg_pool *pool;
+	unsigned inflight;
+};
+
 struct committer {
 	struct loop *loop;
-	struct pg_pool *batches, *single;
+	struct lane lane[COMMIT_LANES];
+	struct pg_pool *single;
 	struct commits queue;
-	unsigned pending, inflight, queued;
+	unsigned pending, queued;
 	bool woken;
 };
 
@@ -71,13 +80,15 @@ static void send_alone(struct commit *m);
 static void look_up(struct commit *m);
 
 struct committer *
-committer_new(
-    struct loop *loop, struct pg_pool *batches, struct pg_pool *single)
+committer_new(struct loop *loop, struct pg_pool *const lane[COMMIT_LANES],
+    struct pg_pool *single)
 {
 	struct committer *c = xcalloc(1, sizeof(*c));
+	size_t i;
 
 	c->loop = loop;
-	c->batches = batches;
+	for (i = 0; i < COMMIT_LANES; i++)
+		c->lane[i].pool = lane[i];
 	c->single = single;
 	TAILQ_INIT(&c->queue);
 	return c;
@@ -192,7 +203,7 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 	uint64_t ms = clock_mono_ms() - b->began;
 	int ix = 0;
 
-	c->inflight--;
+	b->lane->inflight--;
 	metrics_observe(M_COMMIT_BATCH_ROWS, (int64_t)b->count);
 	/* Rows that were stored all the same answer as replays of their id. */
 	if (err == PG_REJECTED || (err == PG_OK && !is_whole(b, res))) {
@@ -253,24 +264,40 @@ take_batch(
 	return b;
 }
 
+/* Which lane takes a batch now, if any. */
+static struct lane *
+next_lane(struct committer *c)
+{
+	struct lane *first = &c->lane[0], *second = &c->lane[1];
+
+	if (c->queued == 0)
+		return NULL;
+	if (first->inflight == 0 ||
+	    (first->inflight == 1 && c->queued >= AHEAD_ROWS))
+		return first;
+	if (second->inflight == 0 && c->queued >= BESIDE_ROWS)
+		return second;
+	return NULL;
+}
+
 static void
 send_batches(void *arg)
 {
 	struct committer *c = arg;
+	struct lane *lane;
 	const struct commit_row *row[BATCH_ROWS];
 	struct commit *by_row[BATCH_ROWS];
 	struct pg_args args;
 	struct batch *b;
 
 	c->woken = false;
-	while (c->queued > 0 &&
-	       (c->inflight == 0 ||
-		   (c->inflight < BATCHES && c->queued >= SECOND_ROWS))) {
+	while ((lane = next_lane(c)) != NULL) {
 		b = take_batch(c, row, by_row);
+		b->lane = lane;
 		args = (struct pg_args){ 0 };
 		commit_rows_args(&args, row, b->count);
-		c->inflight++;
-		pg_call_move(c->batches, commit_sql_batch, &args, on_batch, b);
+		lane->inflight++;
+		pg_call_move(lane->pool, commit_sql_batch, &args, on_batch, b);
 	}
 }
 

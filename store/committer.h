@@ -3,7 +3,8 @@
  * committer.h - submissions of one worker share durable commits (D29).
  *
  * Rows that arrived while commits were under way go into the next one, at
- * most 64 rows or 4 MB, at most two at a time, sorted by tenant and inbox.
+ * most 64 rows or 4 MB, sorted by tenant and inbox. A connection has one batch
+ * under way and at most one sent ahead; under load a second one helps.
  * Each row has its own outcome. When a whole batch fails, its rows go one by
  * one; when the connection is lost, each is looked up by its id on another
  * connection and, if it is not there, sent again under the same id.
@@ -68,12 +69,13 @@ struct commit_result {
 /* Once, later, never from inside committer_add(). */
 typedef void commit_fn(void *arg, const struct commit_result *result);
 
+#define COMMIT_LANES 2
 /*
- * `batches`: a pool for batches alone. `single`: for rows one by one and for
- * looking up. Both are borrowed.
+ * `lane`: pools of one connection, for batches alone. `single`: for rows one
+ * by one and for looking up. All are borrowed.
  */
-struct committer *committer_new(
-    struct loop *loop, struct pg_pool *batches, struct pg_pool *single);
+struct committer *committer_new(struct loop *loop,
+    struct pg_pool *const lane[COMMIT_LANES], struct pg_pool *single);
 /* Open rows are dropped without their `done`. */
 void committer_free(struct committer *c);
 /* Rows that have no outcome yet. */

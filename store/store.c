@@ -17,8 +17,6 @@
 #include "store/redis.h"
 #include "store/store_internal.h"
 
-/* Two batches at a time, each on a connection of its own (D29). */
-#define COMMITTERS 2
 #define COMMIT_DEADLINE_MS 10000
 #define CHUNK_DEADLINE_MS 30000
 
@@ -46,13 +44,15 @@ static void
 open_pools(struct store *st)
 {
 	struct pg_conf pc;
+	size_t i;
 
 	store_pg_conf(&pc, st->conf, "l_gateway", "posternd");
 	st->pool = pg_pool_new(st->loop, &pc);
-	pc.conns = COMMITTERS;
-	pc.inflight = 1;
+	pc.conns = 1;
+	pc.inflight = 2;
 	pc.deadline_ms = COMMIT_DEADLINE_MS;
-	st->batches = pg_pool_new(st->loop, &pc);
+	for (i = 0; i < COMMIT_LANES; i++)
+		st->lane[i] = pg_pool_new(st->loop, &pc);
 	pc.conns = (unsigned)st->conf->store_large_pool;
 	pc.inflight = 2;
 	pc.deadline_ms = CHUNK_DEADLINE_MS;
@@ -99,7 +99,7 @@ store_new(struct loop *loop, const struct conf *conf, unsigned worker,
 	}
 	open_pools(st);
 	st->limiter = limiter_new(loop, st->redis, workers, is_closed(conf));
-	st->committer = committer_new(loop, st->batches, st->pool);
+	st->committer = committer_new(loop, st->lane, st->pool);
 	st->hours = hours_new();
 	st->known = known_new();
 	st->zstd = seal_zstd_new();
@@ -117,9 +117,12 @@ store_reconf(struct store *st, const struct conf *conf)
 void
 store_free(struct store *st)
 {
+	size_t i;
+
 	if (st == NULL)
 		return;
-	pg_pool_free(st->batches);
+	for (i = 0; i < COMMIT_LANES; i++)
+		pg_pool_free(st->lane[i]);
 	pg_pool_free(st->large);
 	pg_pool_free(st->pool);
 	committer_free(st->committer);
@@ -142,7 +145,7 @@ store_set_filter(struct store *st, const struct store_filter *filter)
 bool
 store_ready(const struct store *st)
 {
-	return pg_pool_ready(st->batches) && pg_pool_ready(st->pool);
+	return pg_pool_ready(st->lane[0]) && pg_pool_ready(st->pool);
 }
 
 bool

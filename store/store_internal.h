@@ -25,7 +25,7 @@ struct store {
 	struct loop *loop;
 	const struct conf *conf;
 	struct pg_pool *pool; /* questions, and rows one by one */
-	struct pg_pool *batches; /* the committer's alone */
+	struct pg_pool *lane[COMMIT_LANES]; /* the committer's alone */
 	struct pg_pool *large; /* chunks */
 	struct redis *redis;
 	struct limiter *limiter;

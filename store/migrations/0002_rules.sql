@@ -515,8 +515,7 @@ BEGIN
 	    ('message', NULL),
 	    ('body', NULL),
 	    ('word', NULL),
-	    ('state', 'FOREIGN KEY (message_id, tenant_id, version) '
-	        'REFERENCES d.message_@ (message_id, tenant_id, version)'),
+	    ('state', NULL), -- what counts refers to message itself (0023)
 	    ('decision', 'FOREIGN KEY (message_id, tenant_id, version, digest) '
 	        'REFERENCES d.message_@ (message_id, tenant_id, version, digest)'),
 	    ('release', 'FOREIGN KEY (message_id, tenant_id, version, digest) '
@@ -540,8 +539,10 @@ BEGIN
 		EXECUTE format('ALTER TABLE d.%I ENABLE ROW LEVEL SECURITY, '
 		    'FORCE ROW LEVEL SECURITY', k.name || '_' || s);
 		IF k.name = 'body' THEN
+			-- Two small bodies fill a page; larger ones are cut up.
 			EXECUTE format('ALTER TABLE d.%I ALTER data SET STORAGE '
-			    'EXTERNAL', k.name || '_' || s);
+			    'EXTERNAL, SET (toast_tuple_target = 4080)',
+			    k.name || '_' || s);
 		ELSIF k.name IN ('state', 'delivery') THEN
 			EXECUTE format('ALTER TABLE d.%I SET (fillfactor = 80, '
 			    'autovacuum_vacuum_scale_factor = 0.02)',

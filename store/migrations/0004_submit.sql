@@ -364,6 +364,30 @@ BEGIN
 	RETURN CASE WHEN ok IS NOT TRUE THEN 'session_policy' END;
 END $$;
 
+-- Addresses in order, each once, each with two sides and no character that
+-- could end a line or a command.
+CREATE FUNCTION d.rcpts_sound(rcpts text) RETURNS boolean LANGUAGE plpgsql
+	IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+	control CONSTANT text := E'\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a'
+	    '\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a'
+	    '\x1b\x1c\x1d\x1e\x1f\x7f';
+	word text;
+	host text;
+	last text := '';
+BEGIN
+	FOREACH word IN ARRAY string_to_array(rcpts, E'\n') LOOP
+		host := split_part(word, '@', -1);
+		IF host = '' OR strpos(host, ' ') > 0 OR strpos(word, '@') <= 1
+		    OR word <= last COLLATE "C" OR octet_length(word) > 320
+		    OR translate(word, control, '') <> word THEN
+			RETURN false;
+		END IF;
+		last := word;
+	END LOOP;
+	RETURN last <> '';
+END $$;
+
 -- One call for a whole commit: arrays in, one outcome a row. All that agents
 -- can bring about has an outcome of its own; what only a broken gateway can
 -- send (a wrong digest, a missing value) is refused by the tables, for the
@@ -420,14 +444,11 @@ DECLARE
 	left_n int[];
 	left_h int[];
 	left_b bigint[];
-	-- By inbox: what is counted.
 	boxes text[];
-	b int := 0;
-	box_t bigint[];
-	box_i bigint[];
-	box_n int[];
-	box_h int[];
-	box_b bigint[];
+	-- What the rows before took of them, all of one inbox.
+	at bigint := 0;
+	n_used int;
+	b_used bigint;
 	-- What is stored; what goes alone.
 	ok int[] := '{}';
 	alone int[] := '{}';
@@ -436,20 +457,12 @@ DECLARE
 	blocked int[];
 	threads uuid[];
 	old d.submit_old;
-	word text;
-	last text;
-	control CONSTANT text := E'\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a'
-	    '\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a'
-	    '\x1b\x1c\x1d\x1e\x1f\x7f';
 	c text;
 	i int;
 	j int;
-	at int := 0;
 	stored int;
 	now_at timestamptz := clock_timestamp();
 	now_us bigint := d.us(now_at);
-	first_id uuid := d.uuid_at(now_us / 1000 - 600000);
-	last_id uuid := d.uuid_at(now_us / 1000 + 600000);
 	today date := (now_at AT TIME ZONE 'UTC')::date;
 	this_month date := date_trunc('month', now_at AT TIME ZONE 'UTC')::date;
 BEGIN
@@ -559,115 +572,92 @@ BEGIN
 		        AND e.inbox_id IN (0, u.box)));
 	END IF;
 
-	-- 3. What becomes of each row.
-	FOR j IN 1 .. coalesce(cardinality(left_o), 0) LOOP
+	-- 3. What becomes of each row. Every expression costs as much to begin as
+	-- to evaluate twenty times, so what is plain is one condition.
+	FOR j IN 1 .. CASE WHEN careful THEN 0
+	    ELSE coalesce(cardinality(left_o), 0) END LOOP
 		i := left_o[j];
-		IF ords[i] <> i THEN
-			RAISE EXCEPTION 'rows out of order';
+		IF box[i] <> at THEN
+			at := box[i];
+			n_used := 0;
+			b_used := 0;
 		END IF;
-		IF at = 0 OR box_i[at] <> box[i] THEN
-			at := array_position(box_i, box[i]);
-			IF at IS NULL THEN
-				b := b + 1;
-				at := b;
-				box_t[b] := t[i];
-				box_i[b] := box[i];
-				box_n[b] := 0;
-				box_h[b] := 0;
-				box_b[b] := 0;
-			END IF;
+		IF ords[i] = i AND left_same[j] AND unless[i] IS NULL
+		    AND body[i] IS NOT NULL AND chunks[i] = 1 AND tag[i] IS NULL
+		    AND send_at[i] = 0 AND kind[i] = 'l' AND length(door[i]) = 1
+		    AND (not_after[i] = 0 OR not_after[i] > now_us)
+		    AND abs(d.uuid_ms(mid[i]) - now_us / 1000) <= 600000
+		    AND (rcpts[i] ~ '^[!-~]+@[!-~]+$' AND length(rcpts[i]) <= 320
+		    OR d.rcpts_sound(rcpts[i])) AND (i = ANY (blocked)) IS NOT TRUE
+		    AND n_used < left_n[j] AND n_used < left_h[j]
+		    AND b_used + size[i] <= left_b[j] THEN
+			n_used := n_used + 1;
+			b_used := b_used + size[i];
+			ok := ok || i;
+		ELSE
+			alone := alone || i;
 		END IF;
-		c := unless[i];
-		IF careful THEN
-			IF mid[1] IS NULL OR rcpts[1] IS NULL OR kinds[1] IS NULL
-			    OR params[1] IS NULL OR size[1] IS NULL OR size[1] < 0
-			    OR octet_length(body_tag[1]) IS DISTINCT FROM 32
-			    OR send_at[1] IS NULL OR send_at[1] < 0 OR not_after[1] IS NULL
-			    OR not_after[1] < 0 OR dig[1] IS NULL OR door[1] IS NULL
-			    OR door[1] NOT IN ('s', 'r', 'm') OR risk[1] IS NULL
-			    OR risk[1] NOT BETWEEN 0 AND 100 OR attachments[1] IS NULL
-			    OR attachments[1] < 0 OR tenant_epoch[1] IS NULL
-			    OR tenant_box[1] IS NULL OR inbox_epoch[1] IS NULL
-			    OR inbox_box[1] IS NULL OR chunks[1] IS NULL
-			    OR chunks[1] NOT BETWEEN 1 AND 4096
-			    OR octet_length(request[1]) IS DISTINCT FROM 32
-			    OR coalesce(octet_length(idem[1]) <> 32
-			    OR octet_length(body[1]) NOT BETWEEN 1 AND 262228
-			    OR octet_length(context[1]) > 8192
-			    OR octet_length(labels[1]) > 4096
-			    OR octet_length(refs[1]) > 16384
-			    OR octet_length(params[1]) > 65536
-			    OR octet_length(rfc_id[1]) > 998
-			    OR octet_length(in_reply_to[1]) > 998
-			    OR octet_length(tenant_box[1]) > 512
-			    OR octet_length(inbox_box[1]) > 512, false) THEN
-				never[1] := 'validation_error';
-				EXIT;
-			END IF;
-			old := d.submit_known(t[1], box[1], line[1], mid[1],
-			    coalesce(idem[1], request[1]), request[1], dig[1], k[1],
-			    idem[1] IS NOT NULL, door[1] = 's', duplicate[1]);
-			EXIT WHEN old.what IS NOT NULL;
-			IF c IS NULL AND (kinds[1] !~ '^[tcbo]*$'
-			    OR length(kinds[1]) <> cardinality(string_to_array(rcpts[1],
-			    E'\n'))) THEN
-				c := 'invalid_address';
-			END IF;
-		ELSIF c IS NULL AND (body[i] IS NULL OR chunks[i] <> 1
-		    OR tag[i] IS NOT NULL OR send_at[i] <> 0 OR kind[i] <> 'l'
-		    OR length(door[i]) <> 1 OR NOT left_same[j]) THEN
-			c := 'alone';
+	END LOOP;
+	<<one>>
+	BEGIN
+		EXIT one WHEN NOT careful OR left_o IS NULL;
+		IF mid[1] IS NULL OR rcpts[1] IS NULL OR kinds[1] IS NULL
+		    OR params[1] IS NULL OR size[1] IS NULL OR size[1] < 0
+		    OR octet_length(body_tag[1]) IS DISTINCT FROM 32
+		    OR send_at[1] IS NULL OR send_at[1] < 0 OR not_after[1] IS NULL
+		    OR not_after[1] < 0 OR dig[1] IS NULL OR door[1] IS NULL
+		    OR door[1] NOT IN ('s', 'r', 'm') OR risk[1] IS NULL
+		    OR risk[1] NOT BETWEEN 0 AND 100 OR attachments[1] IS NULL
+		    OR attachments[1] < 0 OR tenant_epoch[1] IS NULL
+		    OR tenant_box[1] IS NULL OR inbox_epoch[1] IS NULL
+		    OR inbox_box[1] IS NULL OR chunks[1] IS NULL
+		    OR chunks[1] NOT BETWEEN 1 AND 4096
+		    OR octet_length(request[1]) IS DISTINCT FROM 32
+		    OR coalesce(octet_length(idem[1]) <> 32
+		    OR octet_length(body[1]) NOT BETWEEN 1 AND 262228
+		    OR octet_length(context[1]) > 8192
+		    OR octet_length(labels[1]) > 4096
+		    OR octet_length(refs[1]) > 16384
+		    OR octet_length(params[1]) > 65536
+		    OR octet_length(rfc_id[1]) > 998
+		    OR octet_length(in_reply_to[1]) > 998
+		    OR octet_length(tenant_box[1]) > 512
+		    OR octet_length(inbox_box[1]) > 512, false) THEN
+			never[1] := 'validation_error';
+			EXIT one;
 		END IF;
-		last := '';
-		IF c IS NULL THEN
-			FOREACH word IN ARRAY string_to_array(rcpts[i], E'\n') LOOP
-				c := split_part(word, '@', -1);
-				IF c <> '' AND strpos(c, ' ') = 0 AND strpos(word, '@') > 1
-				    AND word > last COLLATE "C" AND octet_length(word) <= 320
-				    AND (octet_length(to_json(word)::text) = octet_length(word)
-				    + 2 AND strpos(word, E'\x7f') = 0
-				    OR translate(word, control, '') = word) THEN
-					c := NULL;
-				ELSE
-					c := 'invalid_address';
-					EXIT;
-				END IF;
-				last := word;
-			END LOOP;
-		END IF;
+		old := d.submit_known(t[1], box[1], line[1], mid[1],
+		    coalesce(idem[1], request[1]), request[1], dig[1], k[1],
+		    idem[1] IS NOT NULL, door[1] = 's', duplicate[1]);
+		EXIT one WHEN old.what IS NOT NULL;
+		c := unless[1];
 		IF c IS NOT NULL THEN
 			NULL;
-		ELSIF last = '' THEN
+		ELSIF kinds[1] !~ '^[tcbo]*$' OR length(kinds[1])
+		    <> cardinality(string_to_array(rcpts[1], E'\n'))
+		    OR NOT d.rcpts_sound(rcpts[1]) THEN
 			c := 'invalid_address';
-		ELSIF not_after[i] <> 0 AND (not_after[i] <= now_us
-		    OR not_after[i] <= send_at[i])
-		    OR send_at[i] > now_us + 2678400000000 OR (mid[i]
-		    < first_id OR mid[i] > last_id) AND body[i] IS NOT NULL THEN
+		ELSIF not_after[1] <> 0 AND (not_after[1] <= now_us
+		    OR not_after[1] <= send_at[1])
+		    OR send_at[1] > now_us + 2678400000000
+		    OR abs(d.uuid_ms(mid[1]) - now_us / 1000)
+		    > (CASE WHEN body[1] IS NULL THEN 86400000 ELSE 600000 END)
+		    OR (CASE WHEN body[1] IS NULL THEN chunks[1] IS DISTINCT FROM
+		    (SELECT y.chunks FROM d.upload y
+		    WHERE y.message_id = submit_batch_1.mid[1]
+		    AND y.tenant_id = submit_batch_1.t[1]
+		    AND y.inbox_id = box[1]) ELSE chunks[1] <> 1 END) THEN
 			c := 'validation_error';
-		END IF;
-		IF careful AND c IS NULL THEN
-			IF (CASE WHEN body[1] IS NULL THEN abs(d.uuid_ms(mid[1]) * 1000
-			    - now_us) > 86400000000 OR chunks[1] IS DISTINCT FROM
-			    (SELECT y.chunks FROM d.upload y
-			    WHERE y.message_id = submit_batch_1.mid[1]
-			    AND y.tenant_id = submit_batch_1.t[1]
-			    AND y.inbox_id = box[1]) ELSE chunks[1] <> 1 END) THEN
-				c := 'validation_error';
-			ELSIF dig[1] <> d.digest_1(t[1], box[1], mid[1], 1::smallint,
-			    kind[1] = 't', adr[1], string_to_array(rcpts[1], E'\n'),
-			    params[1], size[1], body_tag[1], send_at[1], not_after[1])
-			    THEN
-				c := 'digest_mismatch';
-			END IF;
-		END IF;
-		IF c IS NOT NULL THEN
-			NULL;
-		ELSIF i = ANY (blocked) THEN
+		ELSIF dig[1] <> d.digest_1(t[1], box[1], mid[1], 1::smallint,
+		    kind[1] = 't', adr[1], string_to_array(rcpts[1], E'\n'),
+		    params[1], size[1], body_tag[1], send_at[1], not_after[1])
+		    THEN
+			c := 'digest_mismatch';
+		ELSIF 1 = ANY (blocked) THEN
 			c := 'message_rejected';
-		ELSIF box_n[at] >= left_n[j] THEN
+		ELSIF left_n[1] <= 0 THEN
 			c := 'rate_limited';
-		END IF;
-		IF careful AND c IS NULL THEN
+		ELSE
 			rel := CASE WHEN octet_length(tag[1]) = 32
 			    AND octet_length(relay_box[1]) BETWEEN 48 AND 1024
 			    AND expiry[1] > now_us AND (not_after[1] = 0
@@ -677,41 +667,28 @@ BEGIN
 			    tag_mode[1], tag_mode_epoch[1], findings_set[1]) END;
 			IF rel = 'm' AND limiter[1] IS NOT TRUE THEN
 				c := 'limiter_unavailable';
+			ELSIF rel IS DISTINCT FROM 'm' AND (left_h[1] <= 0
+			    OR size[1] > left_b[1]) THEN
+				c := 'held_limit';
+			ELSIF kind[1] IN ('s', 'o') THEN
+				c := d.session_refuses(t[1], k[1], door[1], rcpts[1],
+				    attachments[1]);
 			END IF;
-		END IF;
-		IF c IS NULL AND rel IS DISTINCT FROM 'm' AND (box_h[at] >= left_h[j]
-		    OR box_b[at] + size[i] > left_b[j]) THEN
-			c := 'held_limit';
-		END IF;
-		IF careful AND c IS NULL AND kind[1] IN ('s', 'o') THEN
-			c := d.session_refuses(t[1], k[1], door[1], rcpts[1],
-			    attachments[1]);
 		END IF;
 		IF c IS NOT NULL THEN
-			IF careful THEN
-				never[1] := c;
-			ELSE
-				alone := alone || i;
-			END IF;
-			CONTINUE;
+			never[1] := c;
+			EXIT one;
 		END IF;
-		box_n[at] := box_n[at] + 1;
-		IF rel IS NULL THEN
-			box_h[at] := box_h[at] + 1;
-			box_b[at] := box_b[at] + size[i];
-		ELSE
-			why[1] := '';
-		END IF;
+		ok := '{1}';
 		-- Mail for later waits as long from then on.
-		IF send_at[i] > now_us THEN
-			hold[i] := hold[i] + (send_at[i] - now_us)
+		IF send_at[1] > now_us THEN
+			hold[1] := hold[1] + (send_at[1] - now_us)
 			    * interval '1 microsecond';
 		END IF;
-		IF not_after[i] <> 0 THEN
-			hold[i] := least(hold[i], to_timestamp(not_after[i] / 1000000.0));
+		IF rel IS NOT NULL THEN
+			why[1] := '';
 		END IF;
-		ok := ok || i;
-	END LOOP;
+	END;
 
 	-- 4. The idempotency keys. A careful call has looked: what is there is too
 	-- old to count and is overwritten. A quick one learns here that a key is
@@ -745,15 +722,17 @@ BEGIN
 			    AND submit_batch_1.mid[p] = submit_batch_1.mid[o]) LOOP
 				ok := array_remove(ok, i);
 				alone := alone || i;
-				at := array_position(box_i, box[i]);
-				box_n[at] := box_n[at] - 1;
-				box_h[at] := box_h[at] - 1;
-				box_b[at] := box_b[at] - size[i];
 			END LOOP;
 		END IF;
 	END IF;
 
 	-- 5. The rows.
+	IF not_after <> array_fill(0::bigint, ARRAY[n]) THEN
+		FOREACH i IN ARRAY ok LOOP
+			hold[i] := least(hold[i], to_timestamp(nullif(not_after[i], 0)
+			    / 1000000.0));
+		END LOOP;
+	END IF;
 	IF array_remove(submit_batch_1.in_reply_to, NULL) <> '{}'
 	    OR array_remove(submit_batch_1.refs, NULL) <> '{}' THEN
 		SELECT array_agg((SELECT m.thread_id
@@ -806,8 +785,6 @@ BEGIN
 	    hold[1]) THEN
 		rel := NULL;
 		why[1] := 'mode';
-		box_h[1] := 1;
-		box_b[1] := size[1];
 	END IF;
 	IF rel IS NULL THEN
 		INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
@@ -816,13 +793,15 @@ BEGIN
 		    submit_batch_1.risk[o], hold[o] FROM unnest(ok) o;
 	END IF;
 	UPDATE d.quota q SET day = today, month = this_month,
-	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END
-	        + box_n[o],
+	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END + u.n,
 	    month_used = CASE WHEN q.month = this_month THEN q.month_used
-	        ELSE 0 END + box_n[o],
-	    held = q.held + box_h[o], held_bytes = q.held_bytes + box_b[o]
-	    FROM generate_series(1, b) o
-	    WHERE q.tenant_id = box_t[o] AND q.inbox_id = box_i[o];
+	        ELSE 0 END + u.n,
+	    held = q.held + CASE WHEN rel IS NULL THEN u.n ELSE 0 END,
+	    held_bytes = q.held_bytes + CASE WHEN rel IS NULL THEN u.b ELSE 0 END
+	    FROM (SELECT submit_batch_1.t[o] AS t, box[o] AS i, count(*)::int AS n,
+	    sum(submit_batch_1.size[o])::bigint AS b FROM unnest(ok) o
+	    GROUP BY 1, 2) u
+	    WHERE q.tenant_id = u.t AND q.inbox_id = u.i;
 	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
 	    SELECT submit_batch_1.t[o], 'agent:' || submit_batch_1.t[o]::text
 	    || '.' || submit_batch_1.k[o]::text, 'message.submitted',
@@ -832,31 +811,17 @@ BEGIN
 	    || length(submit_batch_1.kinds[o])::text || '}' FROM unnest(ok) o;
 
 	-- 6. The outcomes. Those that go alone meet what this call stored.
-	replay := false;
-	already_held := false;
-	FOREACH i IN ARRAY ok LOOP
-		ord := i;
-		status := 202;
-		message_id := mid[i];
-		thread_id := coalesce(thread[i], threads[i], mid[i]);
-		state := CASE WHEN rel IS NULL THEN 1 ELSE 2 END;
-		version := 1;
-		round := 1;
-		digest := dig[i];
-		reasons := why[i];
-		hold_until := CASE WHEN rel IS NULL THEN hold[i] END;
-		RETURN NEXT;
-	END LOOP;
+	RETURN QUERY SELECT o, 202, NULL::text, submit_batch_1.mid[o],
+	    coalesce(submit_batch_1.thread[o], threads[o], submit_batch_1.mid[o]),
+	    CASE WHEN rel IS NULL THEN 1 ELSE 2 END::smallint, 1::smallint,
+	    1::smallint, submit_batch_1.dig[o], why[o],
+	    CASE WHEN rel IS NULL THEN hold[o] END, NULL::int, false, false
+	    FROM unnest(ok) o;
 	IF cardinality(ok) = n THEN
 		RETURN;
 	END IF;
-	thread_id := NULL;
-	state := NULL;
-	version := NULL;
-	round := NULL;
-	digest := NULL;
-	reasons := NULL;
-	hold_until := NULL;
+	replay := false;
+	already_held := false;
 	FOREACH i IN ARRAY alone LOOP
 		RETURN QUERY SELECT i, x.status, x.code, x.message_id, x.thread_id,
 		    x.state, x.version, x.round, x.digest, x.reasons, x.hold_until,

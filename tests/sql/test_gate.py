@@ -463,3 +463,31 @@ def test_the_queue_pages_and_searches(w, x):
     n = call1(w.rv, "review_count_1", s=w.root, tenant=None, inbox=x.inbox,
               states=None, q=None)
     assert (n["n"], n["capped"]) == (12, False)
+
+
+def test_a_state_without_its_message_goes_nowhere(db, w, x, su):
+    """No key binds state to message: what counts refers to message itself."""
+    m = x.message()
+    assert submit(w.gw, m)["status"] == 202
+    ghost = dict(m, mid=uuid7())
+    Zone(db, "p_submit", x, ghost).cur.execute(
+        "INSERT INTO d.state (message_id, tenant_id, inbox_id, version, "
+        "state, risk, hold_until) SELECT %s, tenant_id, inbox_id, version, "
+        "state, risk, hold_until FROM d.state WHERE message_id = %s",
+        (ghost["mid"], m["mid"]))
+    assert w.approve(ghost)["status"] in (403, 404)
+    assert one(su, "SELECT count(*) FROM d.send_q WHERE message_id = %s",
+               ghost["mid"]) == 0
+    forged = ("INSERT INTO d.%s (message_id, tenant_id, inbox_id, version, "
+              "round, digest, %s) VALUES (%%s, %%s, %%s, 1, 1, %%s, %s)")
+    for table, names, values in (
+            ("decision", "operator_id, verdict", "1, 'a'"),
+            ("release", "by_what, relay_box, tag, expiry, not_before",
+             "'o', repeat('r', 200)::bytea, repeat('g', 32)::bytea, 1, now()")):
+        with pytest.raises(psycopg2.IntegrityError):
+            su.cursor().execute(forged % (table, names, values), (
+                ghost["mid"], x.tenant, x.inbox, m["dig"]))
+    su.cursor().execute("SET session_replication_role = replica")
+    su.cursor().execute("DELETE FROM d.state WHERE message_id = %s",
+                        (ghost["mid"],))
+    su.cursor().execute("RESET session_replication_role")
