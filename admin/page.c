@@ -298,6 +298,9 @@ page_refuse(struct page *page, const struct review_answer *is)
 		page_problem(page->req, 403, "Not allowed",
 		    strcmp(is->text, "step_up_required") == 0
 			? "This needs you to confirm who you are again."
+		    : strcmp(is->text, "passkey_required") == 0
+			? "Its risk is high and you have a passkey: approve "
+			  "it with that."
 		    : strcmp(is->text, "reason_required") == 0
 			? "The message is decided: open it with a reason."
 			: "Your role does not allow this, so nothing was "

@@ -33,6 +33,7 @@ struct page {
 	struct view_undo undo;
 	struct review_count held;
 	struct review_pauses pauses;
+	bool signs; /* a passkey's assertion is over a message's digest */
 	const char *step_up_error; /* set when a step-up was wrong */
 	const char *tenant, *inbox; /* set: only pauses of this one are shown */
 	void *mine; /* the handler's, in the arena */

@@ -369,6 +369,7 @@ handle_decide_post(struct http_request *req)
 		    "The form is not complete. A rejection needs a reason.");
 		return;
 	}
+	page->signs = http_request_field(req, "signs", 0) != NULL;
 	if (d->request.verdict == 'a' && step_up_given(page))
 		step_up_start(page, ask_keys, wrong_password);
 	else

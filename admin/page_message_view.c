@@ -296,6 +296,7 @@ fill_rights(struct page *page, struct view_message *view)
 
 	view->may_reject = held && can;
 	view->may_approve = held && can && (m->may_decide || step_up);
+	view->sign = view->risk == VIEW_RISK_HIGH && s->passkeys > 0;
 	view->ask_password = step_up || (view->risk == VIEW_RISK_HIGH &&
 					    s->step_up_us <= s->now_us);
 	if (held && !view->may_approve)

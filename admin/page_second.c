@@ -17,6 +17,7 @@
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "mail/digest.h"
 #include "seal/passkey.h"
 
 struct second_login {
@@ -252,6 +253,28 @@ on_challenge(void *arg)
 	send_challenge(page->req, page->admin, page->mine, &page->mem);
 }
 
+/* Which version and round of which message, with which fingerprint. */
+static bool
+put_message(struct http_request *req, struct buf *question)
+{
+	const char *id = http_request_field(req, "id", 0);
+	const char *version = http_request_field(req, "version", 0);
+	const char *round = http_request_field(req, "round", 0);
+	const char *text = http_request_field(req, "digest", 0);
+	unsigned char digest[32];
+	struct uuid message;
+
+	if (id == NULL || version == NULL || round == NULL || text == NULL ||
+	    !uuid_from_id(&message, "msg_", str_of(id)) ||
+	    !digest_parse(digest, str_of(text)))
+		return false;
+	buf_lp(question, message.b, sizeof(message.b));
+	buf_lp(question, version, strlen(version));
+	buf_lp(question, round, strlen(round));
+	buf_lp(question, digest, sizeof(digest));
+	return true;
+}
+
 void
 handle_challenge_post(struct http_request *req)
 {
@@ -262,12 +285,19 @@ handle_challenge_post(struct http_request *req)
 	if (page == NULL)
 		return;
 	if (purpose == NULL ||
-	    (strcmp(purpose, "s") != 0 && strcmp(purpose, "r") != 0)) {
+	    (strcmp(purpose, "s") != 0 && strcmp(purpose, "r") != 0 &&
+		strcmp(purpose, "a") != 0)) {
 		page_bad(req, "What it is for");
 		return;
 	}
 	second_begin(&question, "challenge", &page->who->op.session);
 	buf_lp(&question, purpose, 1);
+	if (purpose[0] == 'a' && !put_message(req, &question)) {
+		buf_wipe(&question);
+		buf_free(&question);
+		page_bad(req, "What is to be approved");
+		return;
+	}
 	second_ask(
 	    page->admin, &question, &page->mem, page->mine, on_challenge, page);
 }

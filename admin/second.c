@@ -36,7 +36,7 @@ read_number(struct str *rest, int *v)
 	unsigned long long n;
 	struct str s;
 
-	if (!ask_field(rest, &s) || !str_to_u64(s, 1000000, &n))
+	if (!str_lp(rest, &s) || !str_to_u64(s, 1000000, &n))
 		return false;
 	*v = (int)n;
 	return true;
@@ -48,13 +48,13 @@ read_answer(struct asking *a, struct str rest)
 	struct second *out = a->out;
 	struct str s;
 
-	if (!read_number(&rest, &out->status) || !ask_field(&rest, &s))
+	if (!read_number(&rest, &out->status) || !str_lp(&rest, &s))
 		return false;
 	snprintf(out->code, sizeof(out->code), "%.*s", (int)s.n, s.p);
 	if (!read_number(&rest, &out->wait_s))
 		return false;
 	while (rest.n > 0) {
-		if (out->n == SECOND_FIELDS || !ask_field(&rest, &s))
+		if (out->n == SECOND_FIELDS || !str_lp(&rest, &s))
 			return false;
 		out->field[out->n++] =
 		    (struct str){ arena_str(a->mem, s), s.n };

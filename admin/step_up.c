@@ -103,7 +103,8 @@ ask_auth(struct step_up *s, const char *code, const char *assertion)
 
 	second_begin(&question, assertion != NULL ? "passkey" : "code",
 	    &page->who->op.session);
-	buf_lp(&question, "s", 1);
+	/* An approval's assertion is over what it approves (page_decide.c). */
+	buf_lp(&question, page->signs ? "a" : "s", 1);
 	if (assertion == NULL) {
 		buf_lp(&question, code, strlen(code));
 	} else if (!second_assertion(&question, assertion, &page->mem)) {

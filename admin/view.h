@@ -302,6 +302,7 @@ struct view_message {
 	bool ask_why; /* decided: bytes open only for a reason */
 	const char *why; /* the reason given, for the links */
 	bool ask_password; /* approving needs the password again */
+	bool sign; /* approve by a passkey over the fingerprint */
 	const char *once; /* makes a repeated POST the same decision */
 	int approvals, need;
 	bool test;

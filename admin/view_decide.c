@@ -100,6 +100,26 @@ put_window(struct buf *out, const struct view_message *m)
 		    NUM(m->undo_s), LIT(" s; until then you can undo.</p>"));
 }
 
+/* The passkey signs the fingerprint; there is no way around it. */
+static void
+put_sign(struct buf *out, const struct view_message *m)
+{
+	HTML(out,
+	    LIT("<input type=\"hidden\" name=\"signs\" value=\"1\">"
+		"<input type=\"hidden\" name=\"id\" value=\""),
+	    ATTR(m->id),
+	    LIT("\"><input type=\"hidden\" name=\"verdict\" value=\"a\">"
+		"<input type=\"hidden\" name=\"assertion\"><button "
+		"type=\"button\" class=\"primary passkey\" "
+		"data-passkey=\"a\" hidden id=\"approve-button\">"));
+	put_send_label(out, m);
+	HTML(out, LIT(" with your passkey</button><noscript><p "
+		      "class=\"muted\">Its risk is high and you have a "
+		      "passkey, which needs scripts.</p></noscript>"));
+	put_window(out, m);
+	HTML(out, LIT("</form></details>"));
+}
+
 static void
 put_approve(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
@@ -119,6 +139,10 @@ put_approve(struct buf *out, const struct view_shell *shell,
 		put_named(out, m);
 	if (m->risk == VIEW_RISK_HIGH)
 		put_domain(out);
+	if (m->sign) {
+		put_sign(out, m);
+		return;
+	}
 	if (m->ask_password)
 		view_part_factor(out, shell, true);
 	HTML(out, LIT("<button class=\"primary\" name=\"verdict\" value=\"a\" "

@@ -124,7 +124,7 @@ read_fields(struct auth_job *job, struct str rest)
 	struct str one;
 
 	while (rest.n > 0) {
-		if (job->nfields == AUTH_FIELDS || !ask_field(&rest, &one))
+		if (job->nfields == AUTH_FIELDS || !str_lp(&rest, &one))
 			return false;
 		job->field[job->nfields++] =
 		    (struct str){ arena_str(&job->mem, one), one.n };
@@ -144,7 +144,7 @@ auth_question(void *arg, struct ask *ask, struct str question)
 	job->auth = auth;
 	job->ask = ask;
 	job->who.db = auth->db;
-	sound = ask_field(&question, &name) && ask_field(&question, &session) &&
+	sound = str_lp(&question, &name) && str_lp(&question, &session) &&
 		session.n == OPERATOR_SECRET &&
 		secret_set(&job->who.session, session.p, session.n) &&
 		read_fields(job, question);

@@ -18,7 +18,7 @@ struct signing {
 	struct factor_mark mark;
 	struct factor_new_passkey made;
 	struct seal_passkey_data data;
-	struct buf key, codes;
+	struct buf key, codes, packed;
 	factor_hashes hashes;
 	unsigned char proof[SEAL_PASSKEY_PROOF];
 	struct str auth_data;
@@ -30,6 +30,7 @@ clear(void *mine)
 	struct signing *s = mine;
 
 	buf_free(&s->key);
+	buf_free(&s->packed);
 	buf_wipe(&s->codes);
 	buf_free(&s->codes);
 }
@@ -150,6 +151,25 @@ is_right(struct auth_job *job)
 		   job->field[2], job->field[3], job->field[4]);
 }
 
+/* What the worker and the auditor will judge again. */
+static bool
+pack(struct auth_job *job)
+{
+	struct signing *s = job->mine;
+	const struct seal_assertion kept = {
+		.ask = asked(&s->passkey.ask),
+		.operator_id = (uint64_t)s->passkey.operator_id,
+		.credential = job->field[1],
+		.public_key = { (char *)s->passkey.key, s->passkey.key_n },
+		.proof = { (char *)s->passkey.proof, s->passkey.proof_n },
+		.auth_data = job->field[2],
+		.client_data = job->field[3],
+		.signature = job->field[4],
+	};
+
+	return seal_assertion_pack(&s->packed, &kept);
+}
+
 static void
 on_tried(void *arg)
 {
@@ -161,9 +181,11 @@ on_tried(void *arg)
 		    job, "passkey", 0, &s->passkey.is, s->passkey.wait_s, NULL);
 	else if (!is_right(job))
 		auth_wrong(job, "passkey", s->passkey.operator_id);
+	else if (s->passkey.ask.purpose == 'a' && !pack(job))
+		auth_end(job, 422, "validation_error", 0, NULL);
 	else
-		factor_passkey_done(&job->who, s->passkey.factor, s->data.count,
-		    &s->mark, on_marked, job);
+		factor_passkey_done(&job->who, &s->passkey, s->data.count,
+		    buf_str(&s->packed), &s->mark, on_marked, job);
 }
 
 void

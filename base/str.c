@@ -70,6 +70,23 @@ str_split(struct str *s, char sep)
 	return head;
 }
 
+bool
+str_lp(struct str *s, struct str *field)
+{
+	const unsigned char *p = (const unsigned char *)s->p;
+	size_t n;
+
+	if (s->n < 4)
+		return false;
+	n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+	if (n > s->n - 4)
+		return false;
+	*field = (struct str){ s->p + 4, n };
+	s->p += 4 + n;
+	s->n -= 4 + n;
+	return true;
+}
+
 char *
 str_dup(struct str s)
 {

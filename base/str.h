@@ -34,6 +34,8 @@ bool str_istarts(struct str s, struct str prefix);
 struct str str_trim(struct str s);
 /* Cut `s` at the first `sep`: returns the part before, `s` keeps the rest. */
 struct str str_split(struct str *s, char sep);
+/* Cut off what stands behind its u32 length; false when that is not there. */
+bool str_lp(struct str *s, struct str *field);
 /* A NUL-terminated copy; caller frees. */
 char *str_dup(struct str s);
 /* Lower A-Z in place. */

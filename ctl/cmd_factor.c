@@ -29,7 +29,7 @@ judge(struct ctl *ctl, char purpose, const char *code)
 		return false;
 	}
 	rest = buf_str(&answer);
-	ok = ask_field(&rest, &status) && ask_field(&rest, &why) &&
+	ok = str_lp(&rest, &status) && str_lp(&rest, &why) &&
 	     str_eq(status, str_lit("200"));
 	if (!ok)
 		(void)ctl_fail(ctl, "that code was refused: %.*s %.*s",

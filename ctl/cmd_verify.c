@@ -12,6 +12,7 @@
 #include "base/xalloc.h"
 #include "ctl/audit.h"
 #include "seal/keyfile.h"
+#include "seal/passkey.h"
 
 #define BATCH 500
 
@@ -21,7 +22,20 @@ struct verifier {
 	struct audit_head at; /* the last block that verified */
 	uint64_t rows;
 	FILE *heads; /* NULL = none given */
+	unsigned char auth_pub[32];
+	bool has_auth_pub;
+	uint64_t signed_rows; /* approvals with a passkey that verified */
 };
+
+static bool
+is_actor(const char *actor, uint64_t operator_id)
+{
+	char want[32];
+
+	(void)snprintf(
+	    want, sizeof(want), "op:%llu", (unsigned long long)operator_id);
+	return strcmp(actor, want) == 0;
+}
 
 /* Rows behind `from`, at most `count`, in order. */
 static json_t *
@@ -140,6 +154,62 @@ has_more_heads(struct verifier *v)
 	return false;
 }
 
+/*
+ * An approval with a passkey carries what was signed: the digest it names,
+ * for this message, version and round, by a key postern-auth vouches for.
+ */
+static bool
+is_signed(const struct verifier *v, const json_t *row, const json_t *detail)
+{
+	const char *text = ctl_text(detail, "passkey");
+	struct seal_assertion a = { .ask = { .purpose = 'a' } };
+	size_t n, len = strlen(text);
+	unsigned char *packed = xmalloc(len + 4);
+	struct str uuid = str_of(ctl_text(row, "message_id"));
+	const char *digest = ctl_text(detail, "digest");
+	bool ok;
+
+	a.ask.version = (uint16_t)ctl_int(detail, "version");
+	a.ask.round = (uint32_t)ctl_int(detail, "round");
+	ok = uuid_from_text(&a.ask.message, uuid) &&
+	     hex_decode(a.ask.digest, 32, digest, strlen(digest)) &&
+	     base64_decode(packed, &n, text, len) &&
+	     seal_assertion_read(&a, (struct str){ (char *)packed, n }) &&
+	     seal_assertion_ok(&a, v->auth_pub) &&
+	     is_actor(ctl_text(row, "actor"), a.operator_id);
+	free(packed);
+	return ok;
+}
+
+static bool
+are_signed(struct verifier *v, json_t *rows, const char **why)
+{
+	json_t *row, *detail;
+	bool ok = true;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		if (strcmp(ctl_text(row, "event"), "message.approve") != 0)
+			continue;
+		detail = json_loads(ctl_text(row, "detail"), 0, NULL);
+		if (*ctl_text(detail, "passkey") != '\0') {
+			ok = v->has_auth_pub && is_signed(v, row, detail);
+			v->signed_rows += ok;
+		}
+		json_decref(detail);
+		if (!ok) {
+			*why = v->has_auth_pub
+				   ? "an approval is not signed by the "
+				     "operator's passkey"
+				   : "an approval is signed by a passkey, and "
+				     "keys.auth_pub_file is not here";
+			return false;
+		}
+	}
+	return true;
+}
+
 static int
 verify_blocks(struct verifier *v, json_t *blocks)
 {
@@ -155,7 +225,7 @@ verify_blocks(struct verifier *v, json_t *blocks)
 		if (rows == NULL)
 			return 1;
 		ok = is_block_good(v, block, rows, &why) &&
-		     is_head_known(v, &why);
+		     are_signed(v, rows, &why) && is_head_known(v, &why);
 		json_decref(rows);
 		if (!ok)
 			return ctl_fail(v->ctl, "block %lld: %s",
@@ -208,6 +278,9 @@ ctl_audit_verify(struct ctl *ctl, const struct ctl_args *args)
 	if (!ok)
 		return ctl_fail(ctl, "%s", err.text);
 	memcpy(v.pub, pub.b, 32);
+	v.has_auth_pub = seal_keyfile_load(
+	    &pub, ctl->conf->keys_auth_pub_file, SEAL_KEYFILE_AUTH_PUB, &err);
+	memcpy(v.auth_pub, pub.b, 32);
 	if (path != NULL) {
 		v.heads = fopen(path, "re");
 		if (v.heads == NULL)
@@ -217,8 +290,10 @@ ctl_audit_verify(struct ctl *ctl, const struct ctl_args *args)
 	if (v.heads != NULL)
 		(void)fclose(v.heads);
 	if (rc == 0)
-		(void)printf("%llu blocks, %llu rows verified%s\n",
+		(void)printf("%llu blocks, %llu rows verified, %llu approvals "
+			     "signed by passkeys%s\n",
 		    (unsigned long long)v.at.block, (unsigned long long)v.rows,
+		    (unsigned long long)v.signed_rows,
 		    path != NULL ? ""
 				 : "; without --head FILE the end of the log "
 				   "is not");

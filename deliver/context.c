@@ -126,6 +126,7 @@ static bool
 load_keys(struct job_context *ctx, const struct conf *conf, struct err *err)
 {
 	struct secret pub = { 0 };
+	struct err none = { 0 };
 
 	if (!seal_keyfile_load(&ctx->relay_key, conf->keys_relay_key_file,
 		SEAL_KEYFILE_RELAY, err) ||
@@ -137,6 +138,10 @@ load_keys(struct job_context *ctx, const struct conf *conf, struct err *err)
 		SEAL_KEYFILE_POLICY, err))
 		return false;
 	memcpy(ctx->relay_pub, pub.b, sizeof(ctx->relay_pub));
+	/* Needed only where operators approve with passkeys. */
+	ctx->has_auth_pub = seal_keyfile_load(
+	    &pub, conf->keys_auth_pub_file, SEAL_KEYFILE_AUTH_PUB, &none);
+	memcpy(ctx->auth_pub, pub.b, sizeof(ctx->auth_pub));
 	if (conf->keys_identity_key_file[0] != '\0' &&
 	    !seal_keyfile_load(&ctx->identity_key, conf->keys_identity_key_file,
 		SEAL_KEYFILE_IDENTITY, err))

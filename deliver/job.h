@@ -42,6 +42,8 @@ struct job_context {
 	struct secret bounce_key; /* n 0: return paths are not signed */
 	char smarthost_password[1024];
 	unsigned char relay_pub[32], deployment[16];
+	unsigned char auth_pub[32]; /* of postern-auth, for passkeys */
+	bool has_auth_pub;
 	char smarthost[256]; /* "" = by MX */
 	unsigned short smarthost_port;
 };

@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "deliver/job_internal.h"
+#include "seal/passkey.h"
 #include "seal/verp.h"
 
 /* The longest a next hop goes on trying, and some days (RFC 5321 4.5.4.1). */
@@ -157,6 +158,30 @@ is_right_tag(const struct job *job, const struct relay_message *m,
 	return seal_tag_eq(want, m->tag);
 }
 
+/*
+ * Who approved with a passkey signed this digest with a key that postern-auth
+ * vouches for. How many had to, the database says and cannot be asked here.
+ */
+static bool
+are_signed(const struct job *job, const struct relay_message *m)
+{
+	struct str rest = m->proofs, one;
+
+	while (rest.n > 0) {
+		struct seal_assertion a = { .ask = { .purpose = 'a',
+						.message = job->lease.message,
+						.version = m->version,
+						.round = m->round } };
+
+		memcpy(a.ask.digest, m->digest.p, DIGEST_LEN);
+		if (!str_lp(&rest, &one) || !seal_assertion_read(&a, one) ||
+		    !job->ctx->has_auth_pub ||
+		    !seal_assertion_ok(&a, job->ctx->auth_pub))
+			return false;
+	}
+	return true;
+}
+
 /* NULL when all is as approved; else what is not. */
 static const char *
 check(struct job *job, const struct relay_message *m)
@@ -200,6 +225,8 @@ check(struct job *job, const struct relay_message *m)
 		if (!is_leased_domain(job, job->due_rcpt[i]))
 			return "domain";
 	}
+	if (!are_signed(job, m))
+		return "passkey";
 	if (!seal_relay_open(&job->key, m->relay_box, job->ctx->relay_pub,
 		&job->ctx->relay_key, &r))
 		return "relay box";

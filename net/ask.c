@@ -39,23 +39,6 @@ struct ask_server {
 };
 
 bool
-ask_field(struct str *rest, struct str *field)
-{
-	const unsigned char *p = (const unsigned char *)rest->p;
-	size_t n;
-
-	if (rest->n < 4)
-		return false;
-	n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
-	if (n > rest->n - 4)
-		return false;
-	*field = (struct str){ rest->p + 4, n };
-	rest->p += 4 + n;
-	rest->n -= 4 + n;
-	return true;
-}
-
-bool
 ask_address(struct sockaddr_un *to, const char *path)
 {
 	memset(to, 0, sizeof(*to));

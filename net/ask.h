@@ -23,9 +23,6 @@ struct event_base;
 #define ASK_OPEN_MAX 64 /* connections answered at one time */
 #define ASK_TIMEOUT_S 10
 
-/* Cut the next field off; false at the end, or when it is not one. */
-MUST_CHECK bool ask_field(struct str *rest, struct str *field);
-
 /* Answering. `question` is borrowed for the call. */
 struct ask_server;
 struct ask;

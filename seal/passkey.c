@@ -55,20 +55,23 @@ seal_passkey_client(struct str client_data, enum seal_passkey_kind kind,
 	struct str rest = client_data;
 	bool ok;
 
-	if (client_data.n > SEAL_PASSKEY_CLIENT_MAX || !is_plain(origin))
+	if (client_data.n > SEAL_PASSKEY_CLIENT_MAX ||
+	    (origin != NULL && !is_plain(origin)))
 		return false;
 	base64url_encode(text, challenge, 32);
 	buf_printf(&want,
-	    "{\"type\":\"webauthn.%s\",\"challenge\":\"%s\",\"origin\":\"%s\"",
-	    kind == SEAL_PASSKEY_CREATE ? "create" : "get", text, origin);
+	    "{\"type\":\"webauthn.%s\",\"challenge\":\"%s\",\"origin\":\"",
+	    kind == SEAL_PASSKEY_CREATE ? "create" : "get", text);
+	if (origin != NULL)
+		buf_printf(&want, "%s\"", origin);
 	ok = str_starts(rest, buf_str(&want));
 	if (ok) {
 		rest.p += want.n;
 		rest.n -= want.n;
 	}
 	buf_free(&want);
-	if (!ok)
-		return false;
+	if (!ok || origin == NULL)
+		return ok;
 	/* Then it ends, or it says that no other site is around. */
 	if (rest.n == 1)
 		return rest.p[0] == '}';
@@ -207,20 +210,63 @@ seal_passkey_proven(struct str proof, const unsigned char pub[32],
 }
 
 bool
-seal_assertion_ok(const struct seal_assertion *a,
-    const unsigned char auth_pub[32], const char *origin, const char *rp_id)
+seal_assertion_ok(
+    const struct seal_assertion *a, const unsigned char auth_pub[32])
 {
 	unsigned char challenge[32];
-	struct seal_passkey_data data;
 
 	seal_passkey_challenge(challenge, &a->ask);
 	return seal_passkey_proven(a->proof, auth_pub, a->operator_id,
 		   a->credential, a->public_key) &&
+	       a->auth_data.n >= 37 &&
+	       ((unsigned char)a->auth_data.p[32] & FLAG_PRESENT) != 0 &&
 	       seal_passkey_client(
-		   a->client_data, SEAL_PASSKEY_GET, challenge, origin) &&
-	       seal_passkey_data(&data, a->auth_data, rp_id) &&
+		   a->client_data, SEAL_PASSKEY_GET, challenge, NULL) &&
 	       seal_passkey_verify(
 		   a->public_key, a->auth_data, a->client_data, a->signature);
+}
+
+bool
+seal_assertion_pack(struct buf *out, const struct seal_assertion *a)
+{
+	size_t at = out->n;
+
+	buf_u64(out, a->operator_id);
+	buf_lp(out, a->ask.nonce, sizeof(a->ask.nonce));
+	buf_lp(out, a->credential.p, a->credential.n);
+	buf_lp(out, a->public_key.p, a->public_key.n);
+	buf_lp(out, a->proof.p, a->proof.n);
+	buf_lp(out, a->auth_data.p, a->auth_data.n);
+	buf_lp(out, a->client_data.p, a->client_data.n);
+	buf_lp(out, a->signature.p, a->signature.n);
+	if (out->n - at <= SEAL_ASSERTION_MAX)
+		return true;
+	out->n = at;
+	return false;
+}
+
+bool
+seal_assertion_read(struct seal_assertion *a, struct str packed)
+{
+	struct str nonce, rest;
+	struct str *const to[] = { &nonce, &a->credential, &a->public_key,
+		&a->proof, &a->auth_data, &a->client_data, &a->signature };
+	size_t i;
+
+	if (packed.n < 8 || packed.n > SEAL_ASSERTION_MAX)
+		return false;
+	a->operator_id = 0;
+	for (i = 0; i < 8; i++)
+		a->operator_id =
+		    a->operator_id << 8 | (unsigned char)packed.p[i];
+	rest = (struct str){ packed.p + 8, packed.n - 8 };
+	for (i = 0; i < sizeof(to) / sizeof(to[0]); i++)
+		if (!str_lp(&rest, to[i]))
+			return false;
+	if (rest.n != 0 || nonce.n != sizeof(a->ask.nonce))
+		return false;
+	memcpy(a->ask.nonce, nonce.p, nonce.n);
+	return true;
 }
 
 bool

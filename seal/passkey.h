@@ -43,7 +43,7 @@ void seal_passkey_challenge(
 /*
  * Does the client data name this kind, challenge and origin, and no other
  * site around it? By WebAuthn 5.8.1.2, which compares a prefix and needs no
- * JSON parser.
+ * JSON parser. `origin` NULL: whichever it was.
  */
 MUST_CHECK bool seal_passkey_client(struct str client_data,
     enum seal_passkey_kind kind, const unsigned char challenge[32],
@@ -84,8 +84,24 @@ struct seal_assertion {
 	struct str credential, public_key, proof;
 	struct str auth_data, client_data, signature;
 };
-MUST_CHECK bool seal_assertion_ok(const struct seal_assertion *a,
-    const unsigned char auth_pub[32], const char *origin, const char *rp_id);
+/*
+ * Does it prove that this operator's passkey signed exactly this question?
+ * For which site it was, postern-auth judged when it was made.
+ */
+MUST_CHECK bool seal_assertion_ok(
+    const struct seal_assertion *a, const unsigned char auth_pub[32]);
+
+/*
+ * As it is kept: u64 operator | lp of nonce, credential, public key, proof,
+ * auth data, client data, signature. Reading borrows, and leaves the other
+ * fields of `ask` alone. False, and nothing kept: it would be too long.
+ */
+#define SEAL_ASSERTION_MAX 4500
+struct buf;
+MUST_CHECK bool seal_assertion_pack(
+    struct buf *out, const struct seal_assertion *a);
+MUST_CHECK bool seal_assertion_read(
+    struct seal_assertion *a, struct str packed);
 
 /* "https://host:port" -> "host"; false when it does not fit. */
 MUST_CHECK bool seal_passkey_rp_id(char *out, size_t size, const char *origin);

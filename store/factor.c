@@ -185,6 +185,22 @@ fill_credentials(void *out, struct arena *mem, const struct pg_result *res)
 	}
 }
 
+static void
+ask_args(struct pg_args *a, const struct factor_ask *ask)
+{
+	if (ask->purpose == 'a') {
+		pg_uuid(a, &ask->message);
+		pg_i16(a, ask->version);
+		pg_i16(a, ask->round);
+		pg_bytes(a, ask->digest, sizeof(ask->digest));
+	} else {
+		pg_null(a);
+		pg_null(a);
+		pg_null(a);
+		pg_null(a);
+	}
+}
+
 void
 factor_passkey_ask(const struct store_operator *who, struct arena *mem,
     const struct factor_ask *ask, struct factor_credentials *out,
@@ -199,17 +215,7 @@ factor_passkey_ask(const struct store_operator *who, struct arena *mem,
 	call.mem = mem;
 	pg_text(&call.args, purpose);
 	pg_bytes(&call.args, ask->nonce, sizeof(ask->nonce));
-	if (ask->purpose == 'a') {
-		pg_uuid(&call.args, &ask->message);
-		pg_i16(&call.args, ask->version);
-		pg_i16(&call.args, ask->round);
-		pg_bytes(&call.args, ask->digest, sizeof(ask->digest));
-	} else {
-		pg_null(&call.args);
-		pg_null(&call.args);
-		pg_null(&call.args);
-		pg_null(&call.args);
-	}
+	ask_args(&call.args, ask);
 	review_call(who->db, &call);
 }
 
@@ -231,6 +237,8 @@ fill_passkey(void *out, struct arena *mem, const struct pg_result *res)
 	    pg_get_bytes(res, 0, "digest"));
 	if (!pg_is_null(res, 0, "message_id"))
 		o->ask.message = pg_get_uuid(res, 0, "message_id");
+	o->proof_n =
+	    copy(o->proof, sizeof(o->proof), pg_get_bytes(res, 0, "proof"));
 	o->ask.version = pg_get_int(res, 0, "version");
 	o->ask.round = pg_get_int(res, 0, "round");
 }
@@ -252,15 +260,18 @@ factor_passkey_try(const struct store_operator *who, char purpose,
 }
 
 void
-factor_passkey_done(const struct store_operator *who, int64_t factor,
-    int64_t count, struct factor_mark *out, review_done_fn *done, void *arg)
+factor_passkey_done(const struct store_operator *who,
+    const struct factor_passkey *passkey, int64_t count, struct str packed,
+    struct factor_mark *out, review_done_fn *done, void *arg)
 {
-	struct review_call call =
-	    begin(who, "SELECT * FROM api.passkey_done_1($1,$2,$3)", fill_mark,
-		out, done, arg);
+	struct review_call call = begin(who,
+	    "SELECT * FROM api.passkey_done_1($1,$2,$3,$4,$5,$6,$7,$8)",
+	    fill_mark, out, done, arg);
 
-	pg_i64(&call.args, factor);
+	pg_i64(&call.args, passkey->factor);
 	pg_i64(&call.args, count);
+	ask_args(&call.args, &passkey->ask);
+	pg_bytes(&call.args, packed.n > 0 ? packed.p : NULL, packed.n);
 	review_call(who->db, &call);
 }
 

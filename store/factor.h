@@ -89,16 +89,18 @@ struct factor_passkey {
 	struct review_answer is;
 	int wait_s;
 	int64_t factor, operator_id, sign_count;
-	unsigned char key[FACTOR_KEY];
-	size_t key_n;
+	unsigned char key[FACTOR_KEY], proof[64];
+	size_t key_n, proof_n;
 	struct factor_ask ask;
 };
 /* Counts a try and spends the challenge. */
 void factor_passkey_try(const struct store_operator *who, char purpose,
     struct str credential, struct factor_passkey *out, review_done_fn *done,
     void *arg);
-void factor_passkey_done(const struct store_operator *who, int64_t factor,
-    int64_t count, struct factor_mark *out, review_done_fn *done, void *arg);
+/* `packed`: what was signed, kept for an approval; empty otherwise. */
+void factor_passkey_done(const struct store_operator *who,
+    const struct factor_passkey *passkey, int64_t count, struct str packed,
+    struct factor_mark *out, review_done_fn *done, void *arg);
 
 struct factor_new_passkey {
 	struct str credential, key, proof;

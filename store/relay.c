@@ -182,6 +182,7 @@ fill_release(struct relay_message *m, const struct pg_result *res)
 	m->body_tag = pg_get_bytes(res, 0, "body_tag");
 	m->relay_box = pg_get_bytes(res, 0, "relay_box");
 	m->tag = pg_get_bytes(res, 0, "tag");
+	m->proofs = pg_get_bytes(res, 0, "proofs");
 	m->by_policy = strcmp(pg_get_text(res, 0, "release_by"), "o") != 0;
 	m->mode = pg_get_int(res, 0, "release_mode");
 	m->mode_epoch = pg_get_int(res, 0, "release_mode_epoch");

@@ -56,6 +56,7 @@ struct relay_message {
 	int mode, mode_epoch; /* of a release by policy */
 	bool routed; /* ask relay_routes() */
 	int64_t released_us; /* when it was approved */
+	struct str proofs; /* of approvals by passkey, each behind its length */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */

@@ -346,6 +346,9 @@ const text64 = (buffer) => btoa(String.fromCharCode(
 async function challenge(form, purpose) {
 	const body = new URLSearchParams({ csrf: form.elements.csrf.value,
 		purpose });
+	if (purpose === 'a')
+		for (const name of ['id', 'version', 'round', 'digest'])
+			body.set(name, form.elements[name].value);
 	const answer = await fetch(purpose === 'i' ? '/login/challenge' :
 		'/account/challenge', { method: 'POST', body, redirect: 'error' });
 	const got = await answer.json();
@@ -407,8 +410,12 @@ function offerPasskeys() {
 			try {
 				form.elements.assertion.value =
 					await assertion(form, button.dataset.passkey);
-				form.requestSubmit(form.querySelector(
-					'button:not([type=button])'));
+				const send = form.querySelector(
+					'button:not([type=button])');
+				if (send)
+					form.requestSubmit(send);
+				else
+					form.requestSubmit();
 			} catch (error) {
 				complain(button, error);
 			}

@@ -35,6 +35,7 @@ DECLARE
 	why text;
 	got int;
 	due timestamptz;
+	signed bytea;
 BEGIN
 	o := d.op(s);
 	PERFORM set_config('synchronous_commit', 'on', true);
@@ -100,6 +101,21 @@ BEGIN
 	    OR coalesce(undo_seconds, 0) NOT BETWEEN 0 AND 120) THEN
 		why := 'validation_error';
 	END IF;
+	-- Who has a passkey signs what is risky with it (decision 0073).
+	IF why IS NULL AND decide_1.verdict = 'a' THEN
+		SELECT p.packed INTO signed FROM d.decision_proof p
+		    WHERE p.message_id = mid AND p.tenant_id = g.tenant_id
+		    AND p.version = g.version AND p.round = g.round
+		    AND p.operator_id = o.operator_id AND p.digest::bytea = dig
+		    AND p.session_sha256::bytea = sha256(s)
+		    AND p.at > clock_timestamp() - interval '5 minutes'
+		    ORDER BY p.at DESC LIMIT 1;
+		IF signed IS NULL AND g.risk >= 75 AND EXISTS (SELECT 1
+		    FROM d.operator p WHERE p.operator_id = o.operator_id
+		    AND p.passkeys > 0) THEN
+			why := 'passkey_required';
+		END IF;
+	END IF;
 	-- Listed since it was submitted, every one: nothing of it would leave.
 	IF why IS NULL AND decide_1.verdict = 'a' AND NOT EXISTS (SELECT 1
 	    FROM unnest(m.rcpt) z WHERE NOT EXISTS (SELECT 1 FROM d.list_entry e
@@ -129,7 +145,8 @@ BEGIN
 	    ELSE 'message.reject' END, mid, json_build_object('digest',
 	    encode(dig, 'hex'), 'version', g.version, 'round', g.round,
 	    'category', decide_1.category, 'via', decide_1.via, 'seconds',
-	    decide_1.seconds, 'resend', resend)::text);
+	    decide_1.seconds, 'resend', resend, 'passkey',
+	    translate(encode(signed, 'base64'), E'\n', ''))::text);
 	IF decide_1.verdict = 'r' THEN
 		UPDATE d.state y SET state = 3, detail = decide_1.category
 		    WHERE y.message_id = mid AND y.tenant_id = g.tenant_id;

@@ -105,7 +105,8 @@ CREATE FUNCTION api.fetch_1(t bigint, mid uuid, dom text, lease uuid)
 	not_after bigint, release_by text, release_mode smallint,
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
-	may_duplicate boolean, routed boolean, released_us bigint)
+	may_duplicate boolean, routed boolean, released_us bigint,
+	proofs bytea)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
 	SET postern.actor = '' AS $$
@@ -129,7 +130,11 @@ BEGIN
 	        AND v.status IN (0, 4)), (l.q).attempts,
 	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, t)
-	        AND z.ended_at IS NULL), d.us(r.at)
+	        AND z.ended_at IS NULL), d.us(r.at),
+	    (SELECT string_agg(int4send(octet_length(p.packed)) || p.packed, '')
+	        FROM d.decision_proof p WHERE p.message_id = mid
+	        AND p.tenant_id = t AND p.version = (l.q).version
+	        AND p.round = (l.q).round)
 	    FROM d.message m
 	    JOIN d.release r ON r.message_id = mid AND r.tenant_id = t
 	        AND r.version = (l.q).version AND r.round = (l.q).round

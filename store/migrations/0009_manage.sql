@@ -91,6 +91,8 @@ BEGIN
 	DELETE FROM d.idem i WHERE i.created_at < clock_timestamp()
 	    - meta_days * interval '1 day';
 	GET DIAGNOSTICS idems = ROW_COUNT;
+	DELETE FROM d.decision_proof p WHERE p.message_id < d.uuid_floor(
+	    clock_timestamp() - meta_days * interval '1 day');
 	DELETE FROM d.handle h WHERE h.expires_at < clock_timestamp()
 	    - interval '1 hour';
 	DELETE FROM d.operator_session z WHERE z.expires_at < clock_timestamp()

@@ -55,11 +55,26 @@ CREATE TABLE d.factor_challenge (
 	CHECK ((purpose = 'a') = (num_nonnulls(message_id, version, round,
 	    digest) = 4)));
 
+-- A passkey's signature over what is decided, as the worker and the auditor
+-- read it (seal/passkey.h). Written before the decision, which then needs it.
+CREATE TABLE d.decision_proof (
+	message_id uuid NOT NULL,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	version smallint NOT NULL,
+	round smallint NOT NULL,
+	operator_id bigint NOT NULL,
+	digest d.hash NOT NULL,
+	session_sha256 d.hash NOT NULL,
+	packed bytea NOT NULL CHECK (octet_length(packed) <= 4500),
+	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (message_id, tenant_id, version, round, operator_id, at));
+
 DO $$
 DECLARE t text;
 BEGIN
 	FOREACH t IN ARRAY ARRAY['operator_factor', 'operator_recovery',
-	    'factor_challenge'] LOOP
+	    'factor_challenge', 'decision_proof'] LOOP
 		EXECUTE format('ALTER TABLE d.%I ENABLE ROW LEVEL SECURITY, '
 		    'FORCE ROW LEVEL SECURITY', t);
 		EXECUTE format('CREATE POLICY p_auth_all ON d.%I TO p_auth '
@@ -93,6 +108,26 @@ CREATE POLICY p_auth_insert ON d.audit FOR INSERT TO p_auth
 	WITH CHECK (zone = current_user);
 GRANT EXECUTE ON FUNCTION d.op, d.op_may, d.note, d.cur_boxes(),
 	d.cur_tenants(), d.cur_actor() TO p_auth;
+GRANT SELECT, INSERT ON d.decision_proof TO p_auth;
+GRANT SELECT ON d.decision_proof TO p_review, p_relay;
+CREATE POLICY p_review_select ON d.decision_proof FOR SELECT TO p_review
+	USING ((tenant_id = ANY ((SELECT d.cur_tenants())::bigint[])
+	    OR (tenant_id::text || '.' || inbox_id::text)
+	    = ANY ((SELECT d.cur_boxes())::text[])));
+CREATE POLICY p_relay_select ON d.decision_proof FOR SELECT TO p_relay
+	USING (message_id = (SELECT d.cur_msg()));
+GRANT SELECT, DELETE ON d.decision_proof TO p_owner;
+CREATE POLICY p_owner_delete ON d.decision_proof FOR DELETE TO p_owner
+	USING (true);
+CREATE POLICY p_owner_select ON d.decision_proof FOR SELECT TO p_owner
+	USING (true);
+-- Which bytes a digest is of: within the operator's scope.
+GRANT SELECT (message_id, tenant_id, inbox_id, version, digest) ON d.message
+	TO p_auth;
+CREATE POLICY p_auth_select ON d.message FOR SELECT TO p_auth
+	USING ((tenant_id = ANY ((SELECT d.cur_tenants())::bigint[])
+	    OR (tenant_id::text || '.' || inbox_id::text)
+	    = ANY ((SELECT d.cur_boxes())::text[])));
 -- Referential checks run as the owner of the table that refers.
 GRANT DELETE ON d.factor_challenge TO p_owner;
 CREATE POLICY p_owner_delete ON d.factor_challenge FOR DELETE TO p_owner
@@ -568,7 +603,8 @@ CREATE FUNCTION api.passkey_ask_1(s bytea, purpose text, nonce bytea,
 	mid uuid, for_version smallint, for_round smallint, dig bytea)
 	RETURNS TABLE (status int, code text, operator_id bigint, name text,
 	credential bytea) LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp AS $$
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
 	o record := d.factor_op(s);
@@ -582,6 +618,14 @@ BEGIN
 	    OR octet_length(dig) <> 32) THEN
 		o.status := 422;
 		o.code := 'validation_error';
+	END IF;
+	IF o.status = 200 AND passkey_ask_1.purpose = 'a' THEN
+		PERFORM d.op(s);
+		IF NOT EXISTS (SELECT 1 FROM d.message m WHERE m.message_id = mid
+		    AND m.version = for_version AND m.digest = dig) THEN
+			o.status := 412;
+			o.code := 'digest_mismatch';
+		END IF;
 	END IF;
 	IF o.status <> 200 THEN
 		SELECT o.status, o.code INTO status, code;
@@ -608,8 +652,9 @@ END $$;
 -- judged by. For a registration there is no credential yet.
 CREATE FUNCTION api.passkey_try_1(s bytea, purpose text, credential bytea)
 	RETURNS TABLE (status int, code text, wait int, operator_id bigint,
-	factor_id bigint, public_key bytea, sign_count bigint, nonce bytea,
-	message_id uuid, version smallint, round smallint, digest bytea)
+	factor_id bigint, public_key bytea, proof bytea, sign_count bigint,
+	nonce bytea, message_id uuid, version smallint, round smallint,
+	digest bytea)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 #variable_conflict use_column
@@ -650,21 +695,33 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, NULL::int, o.operator_id,
-	    f.factor_id, f.public_key, f.sign_count, c.nonce, c.message_id,
-	    c.version, c.round, c.digest;
+	    f.factor_id, f.public_key, f.proof, f.sign_count, c.nonce,
+	    c.message_id, c.version, c.round, c.digest;
 END $$;
 
 -- The answer was right. A counter that does not grow is a copy of the key
 -- (WebAuthn 7.2 step 22), unless the authenticator has none.
-CREATE FUNCTION api.passkey_done_1(s bytea, factor bigint, new_count bigint)
+-- For an approval what was signed is kept (`packed`).
+CREATE FUNCTION api.passkey_done_1(s bytea, factor bigint, new_count bigint,
+	mid uuid, for_version smallint, for_round smallint, dig bytea,
+	packed bytea)
 	RETURNS TABLE (status int, code text, step_up_until timestamptz)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.boxes = '' SET postern.tenants = '' SET postern.actor = ''
 	AS $$
 #variable_conflict use_column
 DECLARE
 	o record := d.factor_op(s);
 	f record;
 BEGIN
+	IF o.status = 200 AND (num_nonnulls(mid, for_version, for_round, dig,
+	    passkey_done_1.packed) NOT IN (0, 5)
+	    OR octet_length(dig) <> 32
+	    OR octet_length(passkey_done_1.packed) > 4500
+	    OR o.due AND mid IS NOT NULL) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
 	IF o.status = 200 THEN
 		UPDATE d.operator_factor y SET sign_count = new_count,
 		    used_at = clock_timestamp()
@@ -683,6 +740,16 @@ BEGIN
 	IF o.status <> 200 THEN
 		RETURN QUERY SELECT o.status, o.code, NULL::timestamptz;
 		RETURN;
+	END IF;
+	IF mid IS NOT NULL THEN
+		PERFORM d.op(s);
+		INSERT INTO d.decision_proof (message_id, tenant_id, inbox_id,
+		    version, round, operator_id, digest, session_sha256, packed)
+		    SELECT m.message_id, m.tenant_id, m.inbox_id, m.version,
+		    for_round, o.operator_id, m.digest, sha256(s),
+		    passkey_done_1.packed FROM d.message m
+		    WHERE m.message_id = mid AND m.version = for_version
+		    AND m.digest = dig;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, d.factor_right(s, o.operator_id,
 	    'passkey', f.factor_id, o.due);

@@ -3,7 +3,7 @@
 // authenticator, and what is said when postern-auth is away.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { posted, signIn } from './lib.mjs';
+import { posted, signIn, uuid } from './lib.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
@@ -27,7 +27,8 @@ export function totp(secret, at = Date.now() / 1000, ahead = 0) {
 		.padStart(6, '0');
 }
 
-export default function second({ test, using, raw, cookieOf, stack }) {
+export default function second(
+	{ test, using, held, raw, cookieOf, stack }) {
 	let made = 0;
 	const person = async (role = 'admin') => {
 		const name = 'second' + ++made;
@@ -286,6 +287,83 @@ export default function second({ test, using, raw, cookieOf, stack }) {
 			}
 			assert.equal((await stack.sql("SELECT 1 FROM d.operator WHERE " +
 				"name = %s", 'thrice-' + name)).length, 0);
+		}));
+
+	test('3 who has a passkey signs what is risky with it', () =>
+		using({}, async (page, context) => {
+			const name = await person('senior');
+			await authenticator(page);
+			await signIn(page, stack, name, PASSWORD);
+			await addPasskey(page);
+			const id = await held({ risk: 90 });
+			await page.goto('/m/' + id);
+			await page.click('#approve > summary');
+			assert.equal(await page.locator(
+				'#approve input[name=code]').count(), 0);
+			await page.fill('#approve input[name=domain]', 'example.org');
+			const [request] = await Promise.all([
+				page.waitForRequest((r) => r.method() === 'POST' &&
+					r.url().endsWith('/decide')),
+				posted(page, () => page.click('#approve-button'))]);
+			assert.match(page.url(), /said=approved/);
+			assert.equal((await stack.state(id)).state, 2);
+			const [row] = await stack.sql("SELECT detail FROM d.audit WHERE " +
+				"event = 'message.approve' ORDER BY n DESC LIMIT 1");
+			assert.ok(JSON.parse(row.detail).passkey.length > 300);
+			// The same signature, or none, for another message.
+			const other = await held({ risk: 90 });
+			await page.goto('/m/' + other);
+			const form = new URLSearchParams(request.postData());
+			const shown = (field) => page.inputValue(
+				`#approve-form input[name=${field}]`);
+			for (const field of ['version', 'round', 'digest', 'once',
+				'opened', 'id'])
+				form.set(field, await shown(field));
+			const send = async () => raw(await cookieOf(context), 'POST',
+				`/m/${other}/decide`, { Origin: stack.url }, form.toString());
+			assert.equal((await send()).status, 403);
+			form.delete('assertion');
+			const bare = await send();
+			assert.equal(bare.status, 403);
+			assert.match(bare.text, /you have a passkey/);
+			assert.equal((await stack.state(other)).state, 1);
+			// The auditor and the worker judge it again.
+			await stack.ask('ctl', { args: ['seal'] });
+			assert.match((await stack.ask('ctl', {
+				args: ['audit', 'verify'] })).said, /, 1 approvals signed/);
+			const spoilt = await held({ risk: 90 });
+			await page.goto('/m/' + spoilt);
+			await page.click('#approve > summary');
+			await page.fill('#approve input[name=domain]', 'example.org');
+			await posted(page, () => page.click('#approve-button'));
+			await stack.sql('UPDATE d.decision_proof SET packed = set_byte(' +
+				'packed, octet_length(packed) - 9, get_byte(packed, ' +
+				'octet_length(packed) - 9) # 1) WHERE message_id = %s ' +
+				'RETURNING 1', uuid(spoilt));
+			await stack.sql('UPDATE d.send_q SET due_at = now() WHERE ' +
+				'message_id IN (%s, %s) RETURNING 1', uuid(id),
+			uuid(spoilt));
+			await stack.ask('program', { name: 'postern-deliver',
+				run: true });
+			try {
+				const { line } = await stack.ask('await', {
+					name: 'postern-deliver', event: 'deliver.integrity' });
+				assert.equal(line.why, 'passkey');
+				assert.equal(line.message, spoilt);
+				await stack.ask('await', { name: 'postern-deliver',
+					event: 'deliver.result' });
+			} finally {
+				await stack.ask('program', { name: 'postern-deliver',
+					run: false });
+			}
+			assert.notEqual((await stack.state(id)).state, 1);
+			assert.equal((await stack.state(spoilt)).state, 1);
+			await page.goto('/m/' + other);
+			// A rejection needs none.
+			await page.click('#reject > summary');
+			await page.check('input[value=duplicate]');
+			await posted(page, () => page.click('#reject-button'));
+			assert.match(page.url(), /said=rejected/);
 		}));
 
 	test('27 a lost factor: an administrator removes it', () =>

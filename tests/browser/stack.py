@@ -29,6 +29,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.path.insert(0, TOP)
 
+import nacl.signing  # noqa: E402
 from nacl import bindings, utils  # noqa: E402
 from tests.lib import postern, seals  # noqa: E402
 
@@ -201,6 +202,22 @@ class Stack:
         else:
             self.d.programs[name].stop()
         return {}
+
+    def do_await(self, name, event):
+        return {"line": self.d.programs[name].wait(event)}
+
+    def do_ctl(self, args):
+        """posternctl as the user whose keys these are."""
+        d = self.d
+        pub = d.path("keys", "seal.key.pub")
+        if not os.path.exists(pub):
+            with open(d.path("keys", "seal.key")) as f:
+                seed = seals.unbase32(f.read().split()[1], 32)
+            seals.key_file(pub, "audit-pub", bytes(
+                nacl.signing.SigningKey(seed).verify_key), True)
+            d._own(pub)
+        return {"said": d._run(d.as_user([os.path.join(
+            postern.build_dir(), "posternctl"), "-c", d.conf, *args]))}
 
     def do_log(self):
         return {"lines": [x for x in self.d.programs["postern-admin"].lines

@@ -487,7 +487,8 @@ test_kept_assertion(void **state)
 	struct answer a = { .ask = {
 				.purpose = 'a', .version = 1, .round = 2 } };
 	unsigned char proof[SEAL_PASSKEY_PROOF], pub[32], other[32];
-	struct seal_assertion kept;
+	struct seal_assertion kept, again = { 0 };
+	struct buf packed = { 0 };
 	struct secret seed;
 	EVP_PKEY *pkey;
 	size_t n = 32;
@@ -505,22 +506,28 @@ test_kept_assertion(void **state)
 		buf_str(&a.spki), { (char *)proof, sizeof(proof) },
 		buf_str(&a.data), buf_str(&a.client), buf_str(&a.signature) };
 	seal_passkey_prove(proof, &seed, 3, kept.credential, kept.public_key);
-	assert_true(seal_assertion_ok(&kept, pub, ORIGIN, RP));
+	assert_true(seal_assertion_ok(&kept, pub));
 	kept.ask.digest[0] ^= 1;
-	assert_false(seal_assertion_ok(&kept, pub, ORIGIN, RP));
+	assert_false(seal_assertion_ok(&kept, pub));
 	kept.ask.digest[0] ^= 1;
 	kept.ask.round = 3;
-	assert_false(seal_assertion_ok(&kept, pub, ORIGIN, RP));
+	assert_false(seal_assertion_ok(&kept, pub));
 	kept.ask.round = 2;
 	kept.operator_id = 4;
-	assert_false(seal_assertion_ok(&kept, pub, ORIGIN, RP));
+	assert_false(seal_assertion_ok(&kept, pub));
 	kept.operator_id = 3;
 	memcpy(other, pub, 32);
 	other[0] ^= 1;
-	assert_false(seal_assertion_ok(&kept, other, ORIGIN, RP));
-	assert_false(
-	    seal_assertion_ok(&kept, pub, "https://other.example", RP));
-	assert_true(seal_assertion_ok(&kept, pub, ORIGIN, RP));
+	assert_false(seal_assertion_ok(&kept, other));
+	assert_true(seal_assertion_pack(&packed, &kept));
+	again.ask = kept.ask;
+	memset(again.ask.nonce, 1, 32);
+	assert_true(seal_assertion_read(&again, buf_str(&packed)));
+	assert_true(seal_assertion_ok(&again, pub));
+	for (n = 0; n < packed.n; n++)
+		assert_false(seal_assertion_read(
+		    &again, (struct str){ (char *)packed.p, n }));
+	buf_free(&packed);
 	free_answer(&a);
 }
 
