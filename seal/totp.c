@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "seal/totp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <openssl/hmac.h>
@@ -31,7 +30,10 @@ seal_totp_code(char out[9], const struct secret *key, uint64_t step, int digits)
 	at = mac[SHA_DIGEST_LENGTH - 1] & 15; /* RFC 4226 5.3 */
 	v = (uint32_t)(mac[at] & 127) << 24 | (uint32_t)mac[at + 1] << 16 |
 	    (uint32_t)mac[at + 2] << 8 | mac[at + 3];
-	snprintf(out, 9, "%0*u", digits, v % mod[digits - 6]);
+	v %= mod[digits - 6];
+	out[digits] = '\0';
+	for (i = digits - 1; i >= 0; i--, v /= 10)
+		out[i] = (char)('0' + v % 10);
 	sodium_memzero(mac, sizeof(mac));
 }
 
