@@ -284,6 +284,7 @@ handle_events(struct http_request *req)
 	s->timer = loop_timer_new(admin->loop, on_timer, s);
 	TAILQ_INSERT_TAIL(&all->list, s, link);
 	all->n++;
+	http_reply_header(req, "X-Accel-Buffering", "no"); /* nginx */
 	s->http = http_reply_stream(
 	    req, 200, "text/event-stream", -1, &stream_fns, s);
 	if (s->http == NULL)

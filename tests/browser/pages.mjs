@@ -11,6 +11,7 @@ import frame from './frame.mjs';
 import looks from './looks.mjs';
 import record from './record.mjs';
 import roles from './roles.mjs';
+import settings from './settings.mjs';
 import together from './together.mjs';
 import second from './second.mjs';
 
@@ -515,7 +516,7 @@ const only = process.argv.slice(2);
 let passed = 0, failed = 0;
 stack = await Stack.start({ STACK_UNDO: '30s' });
 browser = await launch();
-for (const more of [roles, looks, attacks, record, findings, frame, together, second])
+for (const more of [roles, looks, attacks, record, findings, frame, together, settings, second])
 	more({ test, using, held, raw, cookieOf, quiet, stack, browser });
 try {
 	for (const [name, fn] of tests) {

@@ -134,8 +134,9 @@ const WANT = {
 function routes() {
 	const source = fs.readFileSync(fileURLToPath(
 		new URL('../../admin/route.c', import.meta.url)), 'utf8');
-	return [...source.matchAll(/\{ "([A-Z]+)", "(\/[^"]*)",/g)]
-		.map(([, method, path]) => [method, path]);
+	return [...source.matchAll(
+		/\{ "([A-Z]+)", "(\/[^"]*)",\s*"[^"]*",\s*(ADMIN_\w+)/g)]
+		.map(([, method, path, who]) => [method, path, who]);
 }
 
 // Its address, about one message.
@@ -256,8 +257,10 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			Origin: stack.url } },
 		'from a same-site page': { head: { 'Sec-Fetch-Site': 'same-site' } },
 	};
-	// No session, so no token; only the origin speaks for the page.
-	const TOKENLESS = ['POST /login', 'POST /setup'];
+	// Before a session there is no token; only the origin speaks for the page.
+	const tokenless = routes().filter(([method, , who]) =>
+		method !== 'GET' && who === 'ADMIN_ANYBODY')
+		.map(([method, path]) => method + ' ' + path);
 
 	// Everything that is stored, by table; a session's own clock aside.
 	async function contents() {
@@ -276,13 +279,14 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 		const unsafe = routes().filter(([method]) => method !== 'GET')
 			.map(([method, path]) => method + ' ' + path);
 		assert.ok(unsafe.length > 30);
+		assert.ok(tokenless.every((n) => /^POST \/(login|setup)\b/.test(n)));
 		const before = await contents();
 		const wrong = [];
 		for (const name of unsafe) {
 			const path = placed(name, m);
 			const fields = WANT[name][1] ? WANT[name][1](m) : {};
 			for (const [what, how] of Object.entries(FORGED)) {
-				if ('csrf' in how && TOKENLESS.includes(name))
+				if ('csrf' in how && tokenless.includes(name))
 					continue;
 				const csrf = how.csrf === undefined ? mine.csrf :
 					how.csrf === 'other' ? other.csrf : how.csrf;

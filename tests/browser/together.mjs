@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: ISC
 // Several people, many messages: jobs, who looks at what, comments, news.
 import assert from 'node:assert/strict';
-import { ready, signIn, uuid } from './lib.mjs';
+import { mail, posted, ready, signIn, uuid } from './lib.mjs';
 
 export default function ({ test, using, held, raw, cookieOf, stack }) {
 	const states = (ids) => Promise.all(ids.map(
@@ -234,5 +234,40 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			assert.match(said, /<b>no<\/b>/);
 			assert.match(said, /U\+202E/);
 			assert.equal(await page.locator('.said b').count(), 0);
+		}));
+
+	test('a revision shows the note, and what changed', () =>
+		using({ javaScriptEnabled: false }, async (page) => {
+			const body = (text) => mail({ body: text });
+			const old = await held({ subject: 'First try', raw:
+				body('We pay you 500 EUR on Monday.\n') });
+			await signIn(page, stack);
+			await page.goto('/m/' + old);
+			await page.click('#reject > summary');
+			await page.check('input[value=wrong_content]');
+			await page.fill('#reject textarea', 'It is <50> EUR');
+			await posted(page, () => page.click('#reject-button'));
+			const id = await held({ subject: 'Second try', raw:
+				body('We pay you 50 EUR on Monday.\n') });
+			const other = await held({ subject: 'Third try', inbox: 1 });
+			await stack.sql('SET session_replication_role = replica; UPDATE ' +
+				`d.message SET revises = '${uuid(old)}' WHERE message_id IN ` +
+				`('${uuid(id)}', '${uuid(other)}'); ` +
+				'RESET session_replication_role');
+			await page.goto('/m/' + id);
+			assert.match(await page.textContent('#revises'),
+				/Wrong content.*It is <50> EUR/s);
+			await page.click('#revises a:has-text("what changed")');
+			assert.deepEqual([await page.locator('#diff del').allInnerTexts(),
+				await page.locator('#diff ins').allInnerTexts()],
+			[['500'], ['50']]);
+			// read for that reason, and written down
+			assert.match((await stack.sql('SELECT detail FROM d.audit WHERE ' +
+				"event = 'message.opened' AND message_id = %s", uuid(old)))[0]
+				.detail, /compared with its revision/);
+			// an agent cannot borrow another inbox's mail this way
+			await page.goto('/m/' + other);
+			assert.match(await page.textContent('#revises'), /no mail of this/);
+			assert.doesNotMatch(await page.textContent('#revises'), /50/);
 		}));
 }
