@@ -490,7 +490,9 @@ function showBar(text) {
 	if (!bar)
 		return;
 	const link = bar.querySelector('a');
-	link.href = location.pathname + location.search;
+	// what is new need not fit the filter of this page
+	link.href = /[?&](q|box|after)=/.test(location.search) ? '/q' :
+		location.pathname + location.search;
 	link.textContent = text;
 	bar.hidden = false;
 }

@@ -611,12 +611,15 @@ CREATE FUNCTION d.find_page(tenants bigint[], box bigint, states smallint[],
 DECLARE
 	x tsquery := d.words_want(tenants, q);
 	ids uuid[];
+	f record;
 	held boolean := states = '{1}';
 BEGIN
-	IF (SELECT count(*) FROM d.find_walk(tenants, box, states, last_risk,
-	    last_id, x, n, 500) h WHERE h.nth >= 0) >= n THEN
-		RETURN QUERY SELECT * FROM d.find_walk(tenants, box, states,
-		    last_risk, last_id, x, n, 500);
+	SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+	    array_agg(h.tenant_id) own, count(*) c INTO f FROM d.find_walk(
+	    tenants, box, states, last_risk, last_id, x, n, 500) h
+	    WHERE h.nth >= 0;
+	IF f.c >= n THEN
+		RETURN QUERY SELECT *, 0 FROM unnest(f.ks, f.ids, f.own);
 		RETURN;
 	END IF;
 	ids := d.found(tenants, q, x, 2001);

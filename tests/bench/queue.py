@@ -151,7 +151,7 @@ def read_by_scans(stack):
     last = None
     while True:  # counts arrive when a connection has been idle for a second
         cur.execute("""SELECT relname, seq_tup_read FROM pg_stat_user_tables
-            WHERE relname ~ '^(message|state|body|word|decision|job_item)_'
+            WHERE relname ~ '^(message|state|word|decision|job_item)_'
             AND relname <> 'word_at'""")
         now = dict(cur.fetchall())
         if now == last:

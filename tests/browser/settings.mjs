@@ -101,7 +101,7 @@ export default function ({ test, using, held, stack }) {
 			await send(page, `form[action="/tenants/${id}"]`,
 				{ need: '2', days: '3' });
 			assert.deepEqual((await stack.sql('SELECT need_approvals AS n, ' +
-				"extract(day FROM hold_for)::int AS d FROM d.tenant WHERE " +
+				"extract(epoch FROM hold_for)::int / 86400 AS d FROM d.tenant WHERE " +
 				'tenant_id = %s', id))[0], { n: 2, d: 3 });
 			await send(page, `form[action="/tenants/${id}/domain"]`,
 				{ domain: made + '.example.org' });

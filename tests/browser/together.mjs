@@ -122,7 +122,7 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 	test('22 what arrives never moves the row in focus; the bar counts it', () =>
 		using({}, async (page) => {
 			for (let i = 0; i < 3; i++)
-				await held({ subject: 'Steady ' + i, risk: 50 });
+				await held({ subject: 'Steady ' + i, risk: 50, inbox: 2 });
 			await signIn(page, stack);
 			await page.goto('/q');
 			await ready(page);
@@ -133,9 +133,9 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				.getBoundingClientRect().top);
 			const was = await top();
 			const rows = await page.locator('#rows .row').count();
-			await held({ subject: 'Newer', risk: 90 });
+			await held({ subject: 'Newer', risk: 90, inbox: 2 });
 			await page.locator('#fresh', { hasText: '1 new' }).waitFor();
-			await held({ subject: 'Newest', risk: 90 });
+			await held({ subject: 'Newest', risk: 90, inbox: 2 });
 			await page.locator('#fresh', { hasText: '2 new' }).waitFor();
 			assert.equal(await focusedId(page), id);
 			assert.equal(await page.locator('#rows .row').count(), rows);
@@ -192,7 +192,7 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				password: PASSWORD, role: 'reviewer' });
 			const id = await held({ subject: 'Looked at', risk: 90 });
 			await signIn(two, stack, name, PASSWORD);
-			await two.goto('/q');
+			await two.goto('/q?q=looked');
 			await ready(two);
 			await signIn(one, stack);
 			await one.goto('/m/' + id);
