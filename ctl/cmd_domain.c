@@ -3,6 +3,7 @@
  * domain check: what a receiver of the domain's mail will find in DNS. It
  * looks and advises; nothing is stored.
  */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,26 +79,106 @@ versioned(
 	return count;
 }
 
+/* The next term that lets somebody pass (RFC 7208 4.6.2); false: no more. */
+static bool
+next_pass(struct str *record, struct str *term)
+{
+	while (record->n > 0) {
+		*term = str_trim(str_split(record, ' '));
+		if (term->n > 0 && term->p[0] == '+') {
+			term->p++;
+			term->n--;
+		}
+		if (term->n > 0 && strchr("-~?", term->p[0]) == NULL)
+			return true;
+	}
+	return false;
+}
+
+/* "ip4:192.0.2.0/24": is `address` in it? */
+static bool
+is_in_network(struct str term, const char *address, int family)
+{
+	const char *name = family == AF_INET ? "ip4:" : "ip6:";
+	unsigned long long bits = family == AF_INET ? 32 : 128, i;
+	unsigned char net[16], us[16];
+	char text[64];
+	struct str host;
+
+	if (!str_istarts(term, str_of(name)))
+		return false;
+	term.p += 4;
+	term.n -= 4;
+	host = str_split(&term, '/');
+	if (term.n > 0 && !str_to_u64(term, bits, &bits))
+		return false;
+	(void)snprintf(text, sizeof(text), "%.*s", (int)host.n, host.p);
+	if (inet_pton(family, text, net) != 1 ||
+	    inet_pton(family, address, us) != 1)
+		return false;
+	for (i = 0; i < bits; i++) {
+		if (((net[i / 8] ^ us[i / 8]) >> (7 - i % 8) & 1) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Some term that lets pass is of this kind: "mx", "include:" and so on. */
+static bool
+has_term(const char *record, const char *kind)
+{
+	struct str rest = str_of(record), term;
+	size_t n = strlen(kind);
+
+	while (next_pass(&rest, &term)) {
+		if (str_istarts(term, str_of(kind)) &&
+		    (term.n == n || kind[n - 1] == ':' || kind[n - 1] == '=' ||
+			strchr(":/", term.p[n]) != NULL))
+			return true;
+	}
+	return false;
+}
+
+/* Does a term that lets pass name `address` (NULL: our name) by itself? */
+static bool
+names(const struct look *l, const char *record, const char *address, int family)
+{
+	const char *host = l->ctl->conf->hostname;
+	struct str rest = str_of(record), term;
+
+	while (next_pass(&rest, &term)) {
+		if (address != NULL && is_in_network(term, address, family))
+			return true;
+		if (address != NULL)
+			continue;
+		if (str_istarts(term, str_lit("a:")) &&
+		    str_ieq(
+			(struct str){ term.p + 2, term.n - 2 }, str_of(host)))
+			return true;
+		if (str_ieq(term, str_lit("a")) &&
+		    strcasecmp(l->domain, host) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Does the record name one of our addresses, or our name, by itself? */
 static bool
 spf_names_us(struct look *l, const char *record)
 {
 	const char *host = l->ctl->conf->hostname;
-	char want[320];
 	int type;
 	size_t i;
 
-	(void)snprintf(want, sizeof(want), "a:%s", host);
-	if (strcasestr(record, want) != NULL)
+	if (names(l, record, NULL, 0))
 		return true;
 	for (type = DNS_A; type <= DNS_AAAA; type++) {
 		if (dns_ask(l->ctl->conf, host, (enum dns_type)type, &l->b) !=
 		    DNS_FOUND)
 			continue;
 		for (i = 0; i < l->b.n; i++) {
-			(void)snprintf(want, sizeof(want), "ip%c:%s",
-			    type == DNS_A ? '4' : '6', l->b.text[i]);
-			if (strcasestr(record, want) != NULL)
+			if (names(l, record, l->b.text[i],
+				type == DNS_A ? AF_INET : AF_INET6))
 				return true;
 		}
 	}
@@ -119,13 +200,12 @@ look_spf(struct look *l)
 	else if (n > 1)
 		say(l, "spf", "fail", record,
 		    "two SPF records are an error: receivers use neither");
-	else if (strcasestr(record, "+all") != NULL)
+	else if (has_term(record, "all"))
 		say(l, "spf", "fail", record, "+all lets everybody send");
 	else if (by_smarthost || spf_names_us(l, record))
 		say(l, "spf", "ok", record, NULL);
-	else if (strcasestr(record, "include:") != NULL ||
-		 strcasestr(record, "redirect=") != NULL ||
-		 strcasestr(record, "mx") != NULL)
+	else if (has_term(record, "include:") ||
+		 has_term(record, "redirect=") || has_term(record, "mx"))
 		say(l, "spf", "warn", record,
 		    "this host is not named itself; see that what is included "
 		    "names it");

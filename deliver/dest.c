@@ -139,26 +139,27 @@ is_full(const struct dest *x, uint64_t now)
 	return x->active >= limit || now < x->closed_until;
 }
 
-bool
+enum dest_begun
 dest_begin(struct dests *d, const char *domain, uint64_t now)
 {
 	struct dest *x;
 
-	if (d->active >= d->places)
-		return false;
+	if (d->active >= d->places && domain[0] == '\0')
+		return DEST_FULL;
 	if (domain[0] == '\0') {
 		d->active++;
-		return true;
+		return DEST_BEGUN;
 	}
 	x = get(d, domain, now);
-	if (is_full(x, now) ||
-	    (!x->proven && d->unproven >= (d->places + 1) / 2))
-		return false;
+	if (!x->proven && d->unproven >= (d->places + 1) / 2)
+		return DEST_UNPROVEN;
+	if (d->active >= d->places || is_full(x, now))
+		return DEST_FULL;
 	x->used_at = now;
 	x->active++;
 	d->active++;
 	d->unproven += !x->proven;
-	return true;
+	return DEST_BEGUN;
 }
 
 static void

@@ -36,8 +36,13 @@ void dests_set_places(struct dests *d, size_t places);
 /* NULL is fine. */
 void dests_free(struct dests *d);
 
-/* Takes a place; dest_end() gives it back. False: not now. */
-bool dest_begin(struct dests *d, const char *domain, uint64_t now);
+enum dest_begun {
+	DEST_BEGUN, /* took a place; dest_end() gives it back */
+	DEST_FULL, /* all places are taken, or all of this domain's */
+	DEST_UNPROVEN, /* those for domains that never took anything are */
+};
+
+enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
 void dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
     uint64_t now);
 /* For how long it is left alone; 0: it is not. */

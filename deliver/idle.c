@@ -78,13 +78,22 @@ on_drained(void *arg)
 
 static const struct net_stream_fns fns = { let_go, on_drained, on_event };
 
+size_t
+idle_close(struct idle *idle)
+{
+	size_t n = idle->n;
+
+	while (!TAILQ_EMPTY(&idle->list))
+		let_go(TAILQ_FIRST(&idle->list));
+	return n;
+}
+
 void
 idle_free(struct idle *idle)
 {
 	if (idle == NULL)
 		return;
-	while (!TAILQ_EMPTY(&idle->list))
-		let_go(TAILQ_FIRST(&idle->list));
+	(void)idle_close(idle);
 	free(idle);
 }
 

@@ -19,7 +19,9 @@ struct loop;
 #define IDLE_KEY_MAX 1024
 
 struct idle *idle_new(struct loop *loop);
-/* Closes all; while the loop still runs each is told QUIT. NULL is fine. */
+/* Closes all, and returns how many; QUIT leaves while the loop still runs. */
+size_t idle_close(struct idle *idle);
+/* NULL is fine. */
 void idle_free(struct idle *idle);
 /* NULL: none. */
 struct client_conn *idle_take(struct idle *idle, const char *key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * worker.c - polls every 200 ms (a message on Redis' `wake` makes it sooner),
- * never claims more than it may run, and beats for its leases. On SIGTERM it
- * claims nothing more, gives back what is not in a transaction, lets
+ * claims a batch ahead of what it may run, and beats for its leases. On SIGTERM
+ * it claims nothing more, gives back what is not in a transaction, lets
  * transactions end for a moment and dots get their reply. Any number of copies
  * may run: leases keep them apart.
  */
@@ -21,6 +21,7 @@
 #include "base/xalloc.h"
 #include "deliver/context.h"
 #include "deliver/dest.h"
+#include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
 #include "net/tls.h"
@@ -37,9 +38,12 @@
 #define GRACE_MS 5000 /* for a transaction before its gate */
 #define DRAIN_MS 60000 /* for the reply to a dot */
 #define LAST_MS 5000 /* for the database to take the results */
+#define FAREWELL_MS 50 /* for QUIT to leave */
 #define JOBS_MAX 256
 #define CLAIM_ROWS 50
 #define WAITING_MAX 100 /* leased, until their destination has room */
+#define UNPROVEN_KEPT 16
+#define UNPROVEN_RETRY_S 2
 #define WAKES_MAX 64
 #define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
 #define WAKE_LATEST_MS 600000
@@ -84,6 +88,15 @@ is_idle(const struct worker *w)
 	return w->job_count == 0 && w->claim_op == NULL;
 }
 
+/* Nothing is under way. The sessions that are kept are told, then it is over.
+ */
+static void
+leave(struct worker *w)
+{
+	w->draining = DRAIN_LAST;
+	loop_timer_set(w->drain, idle_close(w->ctx.idle) > 0 ? FAREWELL_MS : 0);
+}
+
 /* All mail to a smarthost is for one destination that takes what it gets. */
 static bool
 has_dests(const struct worker *w)
@@ -96,7 +109,7 @@ start_waiting(struct worker *w)
 {
 	uint64_t now = clock_mono_ms(), closed = 0;
 	const char *place = "";
-	size_t i;
+	size_t i, unproven = 0;
 
 	for (i = 0; i < w->job_count; i++) {
 		struct job *job = w->jobs[i];
@@ -109,9 +122,21 @@ start_waiting(struct worker *w)
 		}
 		if (closed > 0) {
 			job_refuse(job, (int)(closed / 1000) + 1);
-		} else if (dest_begin(w->dests, place, now)) {
+			continue;
+		}
+		switch (dest_begin(w->dests, place, now)) {
+		case DEST_BEGUN:
 			w->going++;
 			job_go(job, place);
+			break;
+		case DEST_FULL:
+			break; /* soon; few wait here */
+		case DEST_UNPROVEN:
+			/* Many may wait for these: a few here, the others
+			 * where they keep nobody from being claimed. */
+			if (unproven++ >= UNPROVEN_KEPT)
+				job_refuse(job, UNPROVEN_RETRY_S);
+			break;
 		}
 	}
 }
@@ -138,10 +163,12 @@ on_job_end(void *arg, struct job *job)
 	w->jobs[i] = w->jobs[--w->job_count];
 	job_free(job);
 	if (w->stopping && is_idle(w)) {
-		loop_stop(w->loop);
+		leave(w);
 	} else if (!w->stopping) {
 		start_waiting(w);
-		if (w->claim_op == NULL)
+		/* The next batch while some of the last are left. */
+		if (w->claim_op == NULL &&
+		    w->job_count - w->going <= CLAIM_ROWS / 5)
 			poll_now(w);
 	}
 }
@@ -167,7 +194,7 @@ on_claimed(
 	}
 	if (w->stopping) {
 		if (is_idle(w))
-			loop_stop(w->loop);
+			leave(w);
 		return;
 	}
 	start_waiting(w);
@@ -180,19 +207,22 @@ on_claimed(
 	w->again = false;
 }
 
-/* How many more may be claimed. */
+/*
+ * How many more may be claimed: enough for the places that are free, and when
+ * there are some, a batch that is at hand when the next are. A claim costs the
+ * same for one as for fifty.
+ */
 static int
 room(const struct worker *w)
 {
 	int64_t most = w->ctx.conf->deliver_concurrency;
-	int64_t free_places;
+	size_t waiting = w->job_count - w->going;
 
 	if (most > JOBS_MAX - WAITING_MAX)
 		most = JOBS_MAX - WAITING_MAX;
-	free_places = most - (int64_t)w->going;
-	if (w->job_count - w->going >= WAITING_MAX / 2 || free_places <= 0)
+	if ((int64_t)w->going >= most || waiting >= WAITING_MAX / 2)
 		return 0;
-	return free_places < CLAIM_ROWS ? (int)free_places : CLAIM_ROWS;
+	return CLAIM_ROWS;
 }
 
 static void
@@ -393,7 +423,7 @@ on_stop(void *arg)
 	for (i = 0; i < w->job_count; i++)
 		job_stop(w->jobs[i]);
 	if (is_idle(w))
-		loop_stop(w->loop);
+		leave(w);
 	else
 		loop_timer_set(w->drain, GRACE_MS);
 }

@@ -211,7 +211,10 @@ CREATE FUNCTION d.enqueue(mid uuid, t bigint, i bigint, v smallint,
 	SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	stamp float8;
-	base float8 := extract(epoch FROM due);
+	-- Where the queue stands: a tenant without a backlog comes next, however
+	-- much another has waiting since before.
+	base float8 := least(extract(epoch FROM due), (SELECT min(q.vt)
+	    FROM d.send_q q WHERE q.lease IS NULL));
 BEGIN
 	INSERT INTO d.fair AS f (tenant_id, vt) VALUES (t, base)
 	    ON CONFLICT (tenant_id) DO UPDATE SET vt = greatest(base, f.vt

@@ -32,8 +32,10 @@ BEGIN
 	    THEN
 		RETURN;
 	END IF;
-	PERFORM set_config('postern.actor', 'worker:' || claim_due_1.worker,
-	    true);
+	-- A lease that a crash forgets is refused to whoever shows it, and the
+	-- commit before the dot flushes all before it.
+	PERFORM set_config('synchronous_commit', 'off', true),
+	    set_config('postern.actor', 'worker:' || claim_due_1.worker, true);
 	RETURN QUERY WITH c AS MATERIALIZED (
 		SELECT q.message_id, q.tenant_id, q.domain FROM d.send_q q
 		JOIN d.inbox x ON x.tenant_id = q.tenant_id
@@ -388,6 +390,7 @@ DECLARE
 	l record;
 	c int;
 BEGIN
+	PERFORM set_config('synchronous_commit', 'off', true);
 	go := false;
 	l := d.leased(t, mid, dom, lease, true);
 	IF NOT l.alive THEN

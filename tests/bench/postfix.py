@@ -76,8 +76,8 @@ scache unix - - n - 1 scache
 
 
 class Postfix:
-    def __init__(self, where, cert, key, users):
-        """users: [(address, password)]"""
+    def __init__(self, where, cert, key, users, more=""):
+        """users: [(address, password)]; more: for main.cf"""
         install()
         self.dir = tempfile.mkdtemp(prefix="postern-bench-pf-", dir=where)
         os.chmod(self.dir, 0o755)
@@ -89,7 +89,7 @@ class Postfix:
         etc = os.path.join(self.dir, "etc")
         names = {"dir": self.dir, "cert": cert, "key": key,
                  "port": self.port}
-        for name, text in (("main.cf", MAIN), ("master.cf", MASTER)):
+        for name, text in (("main.cf", MAIN + more), ("master.cf", MASTER)):
             with open(os.path.join(etc, name), "w") as f:
                 f.write(text.format(**names))
         self._sasl()
@@ -118,6 +118,20 @@ class Postfix:
         n = 0
         for _, _, files in os.walk(os.path.join(self.dir, "queue", "hold")):
             n += len(files)
+        return n
+
+    def release(self):
+        """All that is held goes to the queue, which is run every second."""
+        subprocess.run(["postsuper", "-c", os.path.join(self.dir, "etc"),
+                        "-H", "ALL"], check=True, env=self.env,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def waiting(self):
+        """What has not left, wherever in the queue it is."""
+        n = 0
+        for name in ("hold", "incoming", "active", "deferred"):
+            for _, _, files in os.walk(os.path.join(self.dir, "queue", name)):
+                n += len(files)
         return n
 
     def pids(self):

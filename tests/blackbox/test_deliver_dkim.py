@@ -14,7 +14,7 @@ import subprocess
 import dkim
 import pytest
 
-from tests.fake.dns import FakeDns
+from tests.fake.dns import TXT, FakeDns
 from tests.lib import postern
 from tests.lib.relaying import Relaying
 
@@ -449,6 +449,12 @@ def test_a_domain_without_keys_sends_unsigned(r, mx):
 
 # -- what DNS says ------------------------------------------------------------
 
+def spf(r, record):
+    """The only one there is."""
+    r.dns.records[DOMAIN].pop(TXT, None)
+    r.dns.txt(DOMAIN, record)
+
+
 def test_domain_check(signing):
     r = signing
     said = r.signed_in("domain", "check", DOMAIN, ok=False)
@@ -465,3 +471,21 @@ def test_domain_check(signing):
     r.dns.txt(DOMAIN, "v=spf1 mx -all")
     said = r.signed_in("domain", "check", DOMAIN, ok=False)
     assert re.search("spf .*fail.*neither", said), said
+    # Names and addresses are whole, not parts of longer ones; a term that
+    # fails lets nobody pass. A smarthost would send in our place.
+    before = dict(r.extra["deliver"])
+    r.set_conf("deliver", smarthost="", smarthost_user="")
+    for record, good in (
+            ("ip4:192.0.2.70", False), ("a:not%s" % r.hostname, False),
+            ("a:%s.example" % r.hostname, False), ("-ip4:192.0.2.7", False),
+            ("~a:%s" % r.hostname, False), ("ip4:192.0.2.0/29", True),
+            ("ip4:192.0.2.8/29", False), ("+A:%s" % r.hostname.upper(), True),
+            ("?ip4:192.0.2.7 ip4:192.0.2.7/32", True)):
+        spf(r, "v=spf1 %s -all" % record)
+        said = r.signed_in("domain", "check", DOMAIN, ok=good)
+        assert ("fail" in said) != good, (record, said)
+    for record in ("all", "+all"):
+        spf(r, "v=spf1 ip4:192.0.2.7 " + record)
+        said = r.signed_in("domain", "check", DOMAIN, ok=False)
+        assert "everybody" in said
+    r.set_conf("deliver", **before)

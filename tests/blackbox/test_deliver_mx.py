@@ -6,12 +6,13 @@ name leads the worker into our own network.
 """
 import os
 import socket
+import time
 
 import pytest
 
 from tests.fake.dns import (
     REFUSED, SERVFAIL, SHORT, SILENT, TRUNCATED, FakeDns, MX)
-from tests.fake.mx import CLOSE, FakeMx
+from tests.fake.mx import CLOSE, FakeMx, Gate
 from tests.lib.relaying import Relaying
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
@@ -379,3 +380,82 @@ def test_two_domains_of_one_message(r, domain):
     by = {d["canon"]: d["status"] for d in r.deliveries(mid)}
     assert by == {"ann@" + domain: 3, "bob@" + other: 5}
     assert r.one.messages[0]["rcpts"] == ["ann@" + domain]
+
+
+# -- nobody waits for another ------------------------------------------------------
+
+def test_many_new_domains_keep_no_known_one_waiting(r, domain):
+    """Seventy that never took anything hang; mail to a known one passes."""
+    r.dns.mx(domain, (10, "mx." + domain))
+    r.dns.a("mx." + domain, TWO)
+    send(r, domain, "sent")
+    gate, rcpts = Gate(), []
+    r.one.script["banner"] = gate
+    for i in range(70):
+        name = "slow%d-%s" % (i, domain)
+        r.dns.mx(name, (10, "mx." + name))
+        r.dns.a("mx." + name, ONE)
+        rcpts.append("ann@" + name)
+    mid = r.submit(rcpts=rcpts, raw=b"From: <@BOX@>\r\nTo: <ann@%s>\r\n"
+                   b"Subject: x\r\n\r\nx\r\n" % domain.encode())
+    try:
+        for _ in range(8):
+            gate.reached()
+        for _ in range(3):
+            began = time.monotonic()
+            send(r, domain, "sent")
+            assert time.monotonic() - began < 2
+    finally:
+        r.one.script.clear()
+        gate.open()
+    r.wait_state(mid, "sent", timeout=60)
+
+
+def fill_queue(r, tenant, inbox, n):
+    """As if another tenant had that many approved; what is behind them is
+    missing, so each costs the worker a lease and a look."""
+    r.sql("SET session_replication_role = replica")
+    r.sql("CREATE TEMP TABLE fake AS SELECT d.uuid_at((d.us("
+          "now()) / 1000)::bigint - i) AS id, i FROM "
+          "generate_series(1, %s) i", n)
+    r.sql("INSERT INTO d.state (message_id, tenant_id, inbox_id, version, "
+          "state, risk, hold_until) SELECT id, %s, %s, 1, 2, 0, now() + "
+          "interval '1 day' FROM fake", tenant, inbox)
+    r.sql("INSERT INTO d.release (message_id, tenant_id, inbox_id, version, "
+          "round, digest, by_what, relay_box, tag, expiry, not_before) SELECT "
+          "id, %s, %s, 1, 1, 'x', 'o', repeat('x', 48)::bytea, repeat('x', 32)"
+          "::bytea, 4e15, now() FROM fake", tenant, inbox)
+    r.sql("INSERT INTO d.send_q (message_id, tenant_id, inbox_id, domain, "
+          "version, round, digest, vt, due_at, give_up_at, stale_at) SELECT "
+          "id, %s, %s, 'none.example', 1, 1, 'x', extract(epoch FROM now()) "
+          "- 300 + i * 0.001, now(), now() + interval '3 days', now() + "
+          "interval '3 days' FROM fake", tenant, inbox)
+    r.sql("SET session_replication_role = origin")
+
+
+def test_one_tenants_backlog_keeps_no_other_waiting(r, domain):
+    r.dns.mx(domain, (10, "mx." + domain))
+    r.dns.a("mx." + domain, ONE)
+    send(r, domain, "sent")
+    if "rich" not in r.tenants:
+        r.add_tenant("rich", "rich.example")
+    big = r.add_inbox("bot@rich.example", "rich")
+    (row,) = r.sql("SELECT tenant_id, inbox_id FROM d.inbox WHERE address = "
+                   "'bot@rich.example'")
+    n = 100000 if FULL else 5000
+    fill_queue(r, row["tenant_id"], row["inbox_id"], n)
+    try:
+        began = time.monotonic()
+        send(r, domain, "sent")
+        took = time.monotonic() - began
+        (left,) = r.sql("SELECT count(*) AS n FROM d.send_q WHERE "
+                        "tenant_id = %s", row["tenant_id"])
+        assert took < 2 and left["n"] > 0, (took, left, big.address)
+    finally:
+        r.sql("SET session_replication_role = replica")
+        r.sql("DELETE FROM d.send_q WHERE tenant_id = %s", row["tenant_id"])
+        for table in ("event", "release", "state"):
+            r.sql("DELETE FROM d.%s WHERE tenant_id = %%s" % table,
+                  row["tenant_id"])
+        r.sql("SET session_replication_role = origin")
+        r.sql("DROP TABLE fake")

@@ -17,7 +17,7 @@ fill(struct dests *d, const char *domain, uint64_t now)
 {
 	size_t n = 0;
 
-	while (dest_begin(d, domain, now))
+	while (dest_begin(d, domain, now) == DEST_BEGUN)
 		n++;
 	return n;
 }
@@ -44,7 +44,7 @@ test_adapts(void **state)
 	assert_int_equal(fill(d, "a.example", 0), 1);
 	end(d, "a.example", 1, DEST_NOTHING, 0);
 	for (i = 0; i < 30; i++) {
-		assert_true(dest_begin(d, "a.example", 0));
+		assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
 		dest_end(d, "a.example", DEST_REACHED, 0);
 	}
 	n = fill(d, "a.example", 0);
@@ -64,12 +64,14 @@ test_closes_and_tries_again(void **state)
 	(void)state;
 	for (i = 0; i < 3; i++) {
 		assert_int_equal(dest_closed_ms(d, "dead.example", now), 0);
-		assert_true(dest_begin(d, "dead.example", now));
+		assert_int_equal(
+		    dest_begin(d, "dead.example", now), DEST_BEGUN);
 		dest_end(d, "dead.example", DEST_UNREACHED, now);
 	}
 	for (i = 0; i < 6; i++) {
 		assert_int_equal(dest_closed_ms(d, "dead.example", now), shut);
-		assert_false(dest_begin(d, "dead.example", now));
+		assert_int_not_equal(
+		    dest_begin(d, "dead.example", now), DEST_BEGUN);
 		assert_int_equal(dests_skip(d, skip, now), 1);
 		assert_string_equal(skip[0], "dead.example");
 		now += shut;
@@ -96,7 +98,7 @@ test_what_began_before_closes_once(void **state)
 
 	(void)state;
 	for (i = 0; i < 10; i++) {
-		assert_true(dest_begin(d, "x.example", 0));
+		assert_int_equal(dest_begin(d, "x.example", 0), DEST_BEGUN);
 		dest_end(d, "x.example", DEST_REACHED, 0);
 	}
 	n = fill(d, "x.example", 0);
@@ -116,7 +118,7 @@ test_the_dead_leave_room(void **state)
 	int i;
 
 	(void)state;
-	assert_true(dest_begin(d, "live.example", 0));
+	assert_int_equal(dest_begin(d, "live.example", 0), DEST_BEGUN);
 	dest_end(d, "live.example", DEST_REACHED, 0);
 	for (i = 0; i < 50; i++) {
 		(void)snprintf(name, sizeof(name), "dead%d.example", i);
@@ -137,7 +139,8 @@ test_forgets(void **state)
 	(void)state;
 	for (i = 0; i < 20000; i++) {
 		(void)snprintf(name, sizeof(name), "d%d.example", i);
-		assert_true(dest_begin(d, name, (uint64_t)i * 1000));
+		assert_int_equal(
+		    dest_begin(d, name, (uint64_t)i * 1000), DEST_BEGUN);
 		dest_end(d, name, DEST_REACHED, (uint64_t)i * 1000);
 	}
 	/* The oldest is new again. */
