@@ -366,6 +366,7 @@ on_stop(void *arg)
 		return;
 	}
 	loop_timer_set(w->hurry, DRAIN_MS);
+	store_drain(w->store);
 	w->doors_open = 2;
 	smtpd_drain(w->smtpd, on_door_empty, w);
 	api_drain(w->api, on_door_empty, w);

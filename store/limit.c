@@ -9,38 +9,22 @@
  */
 #include "store/limit.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <sys/queue.h>
 
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
-#include "base/codec.h"
 #include "base/loop.h"
+#include "base/queue.h"
 #include "base/xalloc.h"
+#include "store/lease.h"
+#include "store/limit_call.h"
 #include "store/redis.h"
-
-enum { WINDOW_HOUR, WINDOW_DAY, WINDOW_BYTES };
-
-static const struct window {
-	const char *name;
-	const char *shape; /* as postern.lua reads it */
-	unsigned seconds;
-} windows[LIMIT_WINDOWS] = {
-	[WINDOW_HOUR] = { "hour", "m3600/12", 3600 },
-	[WINDOW_DAY] = { "day", "m86400/24", 86400 },
-	[WINDOW_BYTES] = { "bytes", "b86400/24", 86400 },
-};
 
 #define LOCAL_BUCKETS 12
 #define LOCAL_BUCKET_MS (3600 * 1000 / LOCAL_BUCKETS)
 #define LOCAL_SLOTS 4096 /* inboxes that can send while Redis is away */
-#define GROUP_MAX 16 /* charges of one call */
-#define NUMBERS (8 + LIMIT_WINDOWS + GROUP_MAX * (4 + LIMIT_WINDOWS))
 
 struct local_ring {
 	int64_t tenant, inbox; /* 0 = free */
@@ -57,13 +41,20 @@ struct limiter {
 	bool closed;
 	struct local_ring *local; /* NULL while Redis is there */
 	struct limit_ops waiting; /* charges of this turn of the loop */
+	struct limit_ops covered; /* those that a lease has paid for */
 	LIST_HEAD(, limit_group) asked;
+	struct leases *leases;
+	struct loop_timer *timer;
+	uint64_t due; /* of the timer; 0 = not set */
+	unsigned refunds;
 };
 
 struct limit_op {
-	TAILQ_ENTRY(limit_op) link; /* while it waits */
+	TAILQ_ENTRY(limit_op) link; /* while it is in a list */
+	struct limit_ops *list;
 	struct limit_group *group; /* then */
 	struct limiter *l;
+	struct limit_answer answer; /* when it is covered */
 	struct limit_inbox inbox;
 	struct limit_cost cost;
 	struct redis_req *req;
@@ -76,16 +67,19 @@ struct limit_op {
 struct limit_group {
 	LIST_ENTRY(limit_group) link;
 	struct limiter *l;
+	uint64_t sent;
 	size_t n;
-	struct limit_op *op[GROUP_MAX]; /* NULL: cancelled */
+	struct limit_asked {
+		struct limit_op *op; /* NULL: cancelled */
+		struct limit_inbox inbox;
+		struct limit_cost more; /* beside the message */
+	} asked[LIMIT_GROUP_MAX];
 };
 
-/* Arguments of one FCALL: short texts that live as long as the call. */
-struct fcall {
-	struct str arg[NUMBERS];
-	char text[NUMBERS][48];
-	size_t n;
-};
+static void send_charges(void *arg);
+static void on_lease_end(void *arg);
+static void give_back(void *arg, const struct limit_inbox *inbox,
+    const struct limit_cost *rest, int64_t at);
 
 struct limiter *
 limiter_new(
@@ -98,32 +92,43 @@ limiter_new(
 	l->shares = shares > 0 ? shares : 1;
 	l->closed = closed;
 	TAILQ_INIT(&l->waiting);
+	TAILQ_INIT(&l->covered);
 	LIST_INIT(&l->asked);
+	l->leases = leases_new(give_back, l);
+	l->timer = loop_timer_new(loop, on_lease_end, l);
 	return l;
 }
 
-static void send_charges(void *arg);
+static void
+free_ops(struct limit_ops *list)
+{
+	struct limit_op *op;
+
+	while ((op = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, op, link);
+		free(op);
+	}
+}
 
 void
 limiter_free(struct limiter *l)
 {
 	struct limit_group *g;
-	struct limit_op *op;
 	size_t i;
 
 	if (l == NULL)
 		return;
 	loop_undefer(l->loop, send_charges, l);
-	while ((op = TAILQ_FIRST(&l->waiting)) != NULL) {
-		TAILQ_REMOVE(&l->waiting, op, link);
-		free(op);
-	}
+	free_ops(&l->waiting);
+	free_ops(&l->covered);
 	while ((g = LIST_FIRST(&l->asked)) != NULL) {
 		LIST_REMOVE(g, link);
 		for (i = 0; i < g->n; i++)
-			free(g->op[i]);
+			free(g->asked[i].op);
 		free(g);
 	}
+	loop_timer_free(l->timer);
+	leases_free(l->leases);
 	free(l->local);
 	free(l);
 }
@@ -138,88 +143,6 @@ bool
 limiter_up(const struct limiter *l)
 {
 	return redis_up(l->redis);
-}
-
-static void
-put_text(struct fcall *f, const char *s)
-{
-	BUG_ON(f->n == NUMBERS);
-	f->arg[f->n++] = str_of(s);
-}
-
-static void
-put_number(struct fcall *f, int64_t v)
-{
-	char *text = f->text[f->n];
-
-	BUG_ON(f->n == NUMBERS);
-	f->arg[f->n] = (struct str){ text, dec_encode(text, v) };
-	f->n++;
-}
-
-static int64_t
-limit_of(const struct limit_inbox *in, int window)
-{
-	switch (window) {
-	case WINDOW_HOUR:
-		return in->hour;
-	case WINDOW_DAY:
-		return in->day;
-	default:
-		return in->bytes;
-	}
-}
-
-static void
-begin(struct fcall *f, const char *function, size_t keys)
-{
-	f->n = 0;
-	put_text(f, "FCALL");
-	put_text(f, function);
-	put_number(f, (int64_t)keys);
-}
-
-/* "rl:{1.2}" */
-static void
-put_key(struct fcall *f, const struct limit_inbox *in)
-{
-	char *p = f->text[f->n];
-	size_t n = 4;
-
-	BUG_ON(f->n == NUMBERS);
-	memcpy(p, "rl:{", 4);
-	n += dec_encode(p + n, in->tenant);
-	p[n++] = '.';
-	n += dec_encode(p + n, in->inbox);
-	p[n++] = '}';
-	f->arg[f->n++] = (struct str){ p, n };
-}
-
-static void
-put_cost(struct fcall *f, const struct limit_cost *cost)
-{
-	put_number(f, cost->messages);
-	put_number(f, cost->recipients);
-	put_number(f, cost->bytes);
-}
-
-static void
-put_windows(struct fcall *f)
-{
-	int i;
-
-	put_number(f, LIMIT_WINDOWS);
-	for (i = 0; i < LIMIT_WINDOWS; i++)
-		put_text(f, windows[i].shape);
-}
-
-static void
-put_limits(struct fcall *f, const struct limit_inbox *in)
-{
-	int i;
-
-	for (i = 0; i < LIMIT_WINDOWS; i++)
-		put_number(f, limit_of(in, i));
 }
 
 /* The inbox's own ring, or NULL when the table is full. */
@@ -275,7 +198,7 @@ charge_local(
 
 	for (i = 0; r != NULL && i <= LOCAL_BUCKETS; i++)
 		used += r->bucket[i];
-	a->window = windows[WINDOW_HOUR].name;
+	a->window = limit_shapes[LIMIT_HOUR].name;
 	a->limit = op->inbox.hour / (int64_t)l->shares;
 	if (a->limit == 0 && op->inbox.hour > 0)
 		a->limit = 1;
@@ -304,38 +227,150 @@ number(const struct redisReply *reply, size_t i)
 	return reply->element[i]->integer;
 }
 
-/* The answer to this one begins at `at`; without a reply nobody knows. */
+/* Nobody waits for the answer: a refund that is lost costs the agent. */
 static void
-answer(struct limit_op *op, const struct redisReply *reply, size_t at)
+on_refunded(void *arg, const struct redisReply *reply)
+{
+	struct limiter *l = arg;
+
+	(void)reply;
+	l->refunds--;
+}
+
+static void
+put_refund(struct limiter *l, const struct limit_inbox *inbox,
+    const struct limit_cost *cost, int64_t at)
+{
+	struct limit_call f;
+
+	limit_call_begin(&f, "pst_refund", 1);
+	limit_call_key(&f, inbox);
+	limit_call_windows(&f);
+	limit_call_number(&f, at);
+	limit_call_cost(&f, cost);
+	limit_call_limits(&f, inbox);
+	l->refunds++;
+	redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_refunded, l);
+}
+
+static void
+give_back(void *arg, const struct limit_inbox *inbox,
+    const struct limit_cost *rest, int64_t at)
+{
+	put_refund(arg, inbox, rest, at);
+}
+
+static void
+set_timer(struct limiter *l)
+{
+	uint64_t now, next = leases_next(l->leases);
+
+	if (next == 0 || (l->due != 0 && l->due <= next))
+		return;
+	now = clock_mono_ms();
+	l->due = next;
+	loop_timer_set(l->timer, next > now ? next - now : 0);
+}
+
+static void
+on_lease_end(void *arg)
+{
+	struct limiter *l = arg;
+
+	l->due = 0;
+	leases_expire(l->leases, clock_mono_ms());
+	set_timer(l);
+}
+
+void
+limiter_drain(struct limiter *l)
+{
+	leases_stop(l->leases);
+}
+
+unsigned
+limiter_pending(const struct limiter *l)
+{
+	return l->refunds;
+}
+
+static void
+wait_turn(struct limit_op *op)
 {
 	struct limiter *l = op->l;
-	struct limit_answer a = { 0 };
-	int64_t window;
 
-	if (reply != NULL) {
-		forget_local(l);
-		window = number(reply, at + 1);
-		a.verdict = number(reply, at) == 1 ? LIMIT_OK : LIMIT_OVER;
-		if (window >= 1 && window <= LIMIT_WINDOWS) {
-			a.window = windows[window - 1].name;
-			a.limit = limit_of(&op->inbox, (int)window - 1);
-		}
-		a.left = number(reply, at + 2);
-		a.wait_ms = number(reply, at + 3);
-		a.at = number(reply, at + 4);
-	} else if (l->closed) {
-		a.verdict = LIMIT_CLOSED;
-	} else {
-		charge_local(l, op, &a);
-	}
-	op->charged(op->arg, &a);
+	if (TAILQ_EMPTY(&l->waiting))
+		loop_defer(l->loop, send_charges, l);
+	op->group = NULL;
+	op->list = &l->waiting;
+	TAILQ_INSERT_TAIL(op->list, op, link);
+}
+
+static void
+finish(struct limit_op *op, const struct limit_answer *a)
+{
+	op->charged(op->arg, a);
 	free(op);
+}
+
+/* Nobody knows. */
+static void
+unanswered(struct limiter *l, const struct limit_asked *q, struct limit_op *op)
+{
+	struct limit_answer a = { 0 };
+
+	lease_unknown(l->leases, &q->inbox, &q->more);
+	if (op == NULL)
+		return;
+	if (l->closed)
+		a.verdict = LIMIT_CLOSED;
+	else
+		charge_local(l, op, &a);
+	finish(op, &a);
+}
+
+/* The answer to this one begins at `at`. */
+static void
+answered(struct limit_group *g, const struct limit_asked *q,
+    struct limit_op *op, const struct redisReply *reply, size_t at)
+{
+	struct limiter *l = g->l;
+	int window = (int)number(reply, at + 1) - 1;
+	struct limit_answer a = { .left = number(reply, at + 2),
+		.wait_ms = number(reply, at + 3),
+		.at = number(reply, at + 4) };
+
+	forget_local(l);
+	if (window < 0 || window >= LIMIT_WINDOWS)
+		window = -1;
+	if (window >= 0) {
+		a.window = limit_shapes[window].name;
+		a.limit = limit_of(&q->inbox, window);
+	}
+	if (number(reply, at) == 1) {
+		a.verdict = LIMIT_OK;
+		lease_allowed(l->leases, &q->inbox, &q->more, window, &a,
+		    g->sent, clock_mono_ms());
+		if (window >= 0)
+			a.left += lease_rest(l->leases, &q->inbox, window);
+	} else {
+		a.verdict = LIMIT_OVER;
+		if (lease_refused(
+			l->leases, &q->inbox, &q->more, clock_mono_ms()) &&
+		    op != NULL) {
+			wait_turn(op);
+			return;
+		}
+	}
+	if (op != NULL)
+		finish(op, &a);
 }
 
 static void
 on_charged(void *arg, const struct redisReply *reply)
 {
 	struct limit_group *g = arg;
+	struct limit_asked *q;
 	struct limit_op *op;
 	size_t i;
 
@@ -343,39 +378,79 @@ on_charged(void *arg, const struct redisReply *reply)
 	    (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5 * g->n))
 		reply = NULL;
 	for (i = 0; i < g->n; i++) {
-		op = g->op[i];
-		g->op[i] = NULL;
-		if (op != NULL)
-			answer(op, reply, 5 * i);
+		q = &g->asked[i];
+		op = q->op;
+		q->op = NULL;
+		if (reply != NULL)
+			answered(g, q, op, reply, 5 * i);
+		else
+			unanswered(g->l, q, op);
 	}
+	set_timer(g->l);
 	LIST_REMOVE(g, link);
 	free(g);
 }
 
+/* What waits first, and a little more for the inboxes that are busy. */
 static void
-send_group(struct limiter *l)
+send_group(struct limiter *l, uint64_t now)
 {
 	struct limit_group *g = xcalloc(1, sizeof(*g));
+	struct limit_cost cost[LIMIT_GROUP_MAX];
+	struct limit_asked *q;
 	struct limit_op *op;
-	struct fcall f;
+	struct limit_call f;
 	size_t i;
 
 	g->l = l;
+	g->sent = now;
 	LIST_INSERT_HEAD(&l->asked, g, link);
-	while (g->n < GROUP_MAX && (op = TAILQ_FIRST(&l->waiting)) != NULL) {
+	while (
+	    g->n < LIMIT_GROUP_MAX && (op = TAILQ_FIRST(&l->waiting)) != NULL) {
 		TAILQ_REMOVE(&l->waiting, op, link);
+		q = &g->asked[g->n];
+		q->op = op;
+		q->inbox = op->inbox;
 		op->group = g;
-		g->op[g->n++] = op;
+		lease_ask(l->leases, &op->inbox, &op->cost, now, &q->more);
+		cost[g->n].messages = op->cost.messages + q->more.messages;
+		cost[g->n].recipients =
+		    op->cost.recipients + q->more.recipients;
+		cost[g->n].bytes = op->cost.bytes + q->more.bytes;
+		g->n++;
 	}
-	begin(&f, "pst_charge", g->n);
+	limit_call_begin(&f, "pst_charge", g->n);
 	for (i = 0; i < g->n; i++)
-		put_key(&f, &g->op[i]->inbox);
-	put_windows(&f);
+		limit_call_key(&f, &g->asked[i].inbox);
+	limit_call_windows(&f);
 	for (i = 0; i < g->n; i++) {
-		put_cost(&f, &g->op[i]->cost);
-		put_limits(&f, &g->op[i]->inbox);
+		limit_call_cost(&f, &cost[i]);
+		limit_call_limits(&f, &g->asked[i].inbox);
 	}
 	redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_charged, g);
+}
+
+/* Those that a lease pays for need not be asked. */
+static void
+take_covered(struct limiter *l, uint64_t now)
+{
+	struct limit_op *op, *next;
+	int window;
+
+	if (!redis_up(l->redis)) {
+		leases_drop(l->leases);
+		return;
+	}
+	TAILQ_FOREACH_SAFE(op, &l->waiting, link, next) {
+		window = lease_take(
+		    l->leases, &op->inbox, &op->cost, now, &op->answer);
+		if (window < 0)
+			continue;
+		op->answer.window = limit_shapes[window].name;
+		TAILQ_REMOVE(&l->waiting, op, link);
+		op->list = &l->covered;
+		TAILQ_INSERT_TAIL(op->list, op, link);
+	}
 }
 
 /* What was to be charged in this turn of the loop goes in few calls. */
@@ -383,9 +458,16 @@ static void
 send_charges(void *arg)
 {
 	struct limiter *l = arg;
+	uint64_t now = clock_mono_ms();
+	struct limit_op *op;
 
+	take_covered(l, now);
 	while (!TAILQ_EMPTY(&l->waiting))
-		send_group(l);
+		send_group(l, now);
+	while ((op = TAILQ_FIRST(&l->covered)) != NULL) {
+		TAILQ_REMOVE(&l->covered, op, link);
+		finish(op, &op->answer);
+	}
 }
 
 static struct limit_op *
@@ -407,9 +489,7 @@ limit_charge(struct limiter *l, const struct limit_inbox *inbox,
 
 	op->cost = *cost;
 	op->charged = done;
-	if (TAILQ_EMPTY(&l->waiting))
-		loop_defer(l->loop, send_charges, l);
-	TAILQ_INSERT_TAIL(&l->waiting, op, link);
+	wait_turn(op);
 	return op;
 }
 
@@ -423,21 +503,13 @@ limit_cancel(struct limit_op *op)
 	if (op->peeked != NULL) {
 		redis_cancel(op->req);
 	} else if (op->group == NULL) {
-		TAILQ_REMOVE(&op->l->waiting, op, link);
+		TAILQ_REMOVE(op->list, op, link);
 	} else {
 		for (i = 0; i < op->group->n; i++)
-			if (op->group->op[i] == op)
-				op->group->op[i] = NULL;
+			if (op->group->asked[i].op == op)
+				op->group->asked[i].op = NULL;
 	}
 	free(op);
-}
-
-/* Nobody waits for the answer: a refund that is lost costs the agent. */
-static void
-on_refunded(void *arg, const struct redisReply *reply)
-{
-	(void)arg;
-	(void)reply;
 }
 
 void
@@ -446,18 +518,12 @@ limit_refund(struct limiter *l, const struct limit_inbox *inbox,
 {
 	struct local_ring *r;
 	uint64_t age;
-	struct fcall f;
 
 	switch (answer->verdict) {
 	case LIMIT_OK:
-		begin(&f, "pst_refund", 1);
-		put_key(&f, inbox);
-		put_windows(&f);
-		put_number(&f, answer->at);
-		put_cost(&f, cost);
-		put_limits(&f, inbox);
-		redis_call(
-		    l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_refunded, NULL);
+		if (!lease_give(
+			l->leases, inbox, cost, answer->at, clock_mono_ms()))
+			put_refund(l, inbox, cost, answer->at);
 		break;
 	case LIMIT_LOCAL:
 		if (l->local == NULL)
@@ -490,10 +556,11 @@ on_peeked(void *arg, const struct redisReply *reply)
 		return;
 	}
 	for (i = 0; i < LIMIT_WINDOWS; i++) {
-		left[i].name = windows[i].name;
-		left[i].seconds = windows[i].seconds;
+		left[i].name = limit_shapes[i].name;
+		left[i].seconds = limit_shapes[i].seconds;
 		left[i].limit = limit_of(&op->inbox, (int)i);
-		left[i].left = number(reply, 2 * i);
+		left[i].left = number(reply, 2 * i) +
+			       lease_rest(op->l->leases, &op->inbox, (int)i);
 		left[i].reset_ms = number(reply, 2 * i + 1);
 	}
 	op->peeked(op->arg, left);
@@ -505,13 +572,13 @@ limit_peek(struct limiter *l, const struct limit_inbox *inbox,
     limit_peek_fn *done, void *arg)
 {
 	struct limit_op *op = new_op(l, inbox, arg);
-	struct fcall f;
+	struct limit_call f;
 
 	op->peeked = done;
-	begin(&f, "pst_peek", 1);
-	put_key(&f, inbox);
-	put_windows(&f);
-	put_limits(&f, inbox);
+	limit_call_begin(&f, "pst_peek", 1);
+	limit_call_key(&f, inbox);
+	limit_call_windows(&f);
+	limit_call_limits(&f, inbox);
 	op->req =
 	    redis_call(l->redis, f.n, f.arg, REDIS_TIMEOUT_MS, on_peeked, op);
 	return op;

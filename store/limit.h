@@ -5,6 +5,7 @@
  *
  * Day, month, held count and held bytes are rows in PostgreSQL as well and
  * are decided there; these windows stop a flood before it costs a commit.
+ * A busy inbox far from its limits is charged ahead (store/lease.h).
  */
 #ifndef STORE_LIMIT_H
 #define STORE_LIMIT_H
@@ -18,7 +19,7 @@ struct limit_op;
 struct loop;
 struct redis;
 
-#define LIMIT_WINDOWS 3
+enum limit_window { LIMIT_HOUR, LIMIT_DAY, LIMIT_BYTES, LIMIT_WINDOWS };
 
 /* Whose counter, and its limits. */
 struct limit_inbox {
@@ -26,6 +27,8 @@ struct limit_inbox {
 	int hour, day; /* messages */
 	int64_t bytes; /* a day */
 };
+
+int64_t limit_of(const struct limit_inbox *inbox, int window);
 
 struct limit_cost {
 	int64_t messages, recipients, bytes;
@@ -56,6 +59,10 @@ struct limiter *limiter_new(
 void limiter_free(struct limiter *l);
 void limiter_set_closed(struct limiter *l, bool closed);
 bool limiter_up(const struct limiter *l);
+/* From now on charge nothing ahead; what was and is not used goes back. */
+void limiter_drain(struct limiter *l);
+/* Refunds that Redis has not answered yet. */
+unsigned limiter_pending(const struct limiter *l);
 
 struct limit_op *limit_charge(struct limiter *l,
     const struct limit_inbox *inbox, const struct limit_cost *cost,

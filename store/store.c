@@ -154,8 +154,14 @@ store_limiter_up(const struct store *st)
 	return redis_up(st->redis);
 }
 
+void
+store_drain(struct store *st)
+{
+	limiter_drain(st->limiter);
+}
+
 unsigned
 store_pending(const struct store *st)
 {
-	return st->submissions;
+	return st->submissions + limiter_pending(st->limiter);
 }

@@ -34,7 +34,9 @@ void store_free(struct store *st);
 bool store_ready(const struct store *st);
 /* Is Redis answering? */
 bool store_limiter_up(const struct store *st);
-/* Submissions that are not answered yet (for a graceful stop). */
+/* Nothing new comes: give back what limits were charged ahead. */
+void store_drain(struct store *st);
+/* What is not answered yet: submissions, refunds (for a graceful stop). */
 unsigned store_pending(const struct store *st);
 
 /*

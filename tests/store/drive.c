@@ -44,12 +44,25 @@ struct drive {
 	size_t size;
 	struct flight *flight;
 	uint64_t *ms;
-	uint64_t started;
+	uint64_t started, stopped;
+	struct loop_timer *drained;
 };
 
 static char body[PIECE];
 
 static void start(struct flight *f);
+
+/* As a gateway stops: with what limits were charged ahead given back. */
+static void
+on_drained(void *arg)
+{
+	struct drive *d = arg;
+
+	if (store_pending(d->st) == 0)
+		loop_stop(d->loop);
+	else
+		loop_timer_set(d->drained, 1);
+}
 
 static void
 on_done(void *arg, const struct submit_outcome *out)
@@ -71,8 +84,11 @@ on_done(void *arg, const struct submit_outcome *out)
 	}
 	if (d->begun < d->count)
 		start(f);
-	else if (d->ended == d->count)
-		loop_stop(d->loop);
+	if (d->ended < d->count)
+		return;
+	d->stopped = clock_mono_ms();
+	store_drain(d->st);
+	on_drained(d);
 }
 
 static void
@@ -143,6 +159,7 @@ on_auth(void *arg, enum err_code code, struct store_cred *cred)
 		d->cred[d->creds++] = cred;
 	if (--d->waiting_auth > 0)
 		return;
+	d->stopped = d->started = clock_mono_ms();
 	if (d->creds == 0)
 		loop_stop(d->loop);
 	else
@@ -199,7 +216,7 @@ static void
 report(struct drive *d)
 {
 	struct rusage ru;
-	uint64_t ms = clock_mono_ms() - d->started;
+	uint64_t ms = d->stopped - d->started;
 	double cpu;
 
 	getrusage(RUSAGE_SELF, &ru);
@@ -251,6 +268,7 @@ main(int argc, char **argv)
 	for (i = 0; i < d.concurrency; i++)
 		d.flight[i].d = &d;
 	d.loop = loop_new();
+	d.drained = loop_timer_new(d.loop, on_drained, &d);
 	d.st = store_new(d.loop, conf, 0, 1, &err);
 	if (d.st == NULL) {
 		fprintf(stderr, "drive: %s\n", err.text);
@@ -262,6 +280,7 @@ main(int argc, char **argv)
 	for (i = 0; i < d.creds; i++)
 		store_cred_free(d.cred[i]);
 	store_free(d.st);
+	loop_timer_free(d.drained);
 	loop_free(d.loop);
 	conf_free(conf);
 	free(d.flight);

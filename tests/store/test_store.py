@@ -7,6 +7,7 @@ dies meanwhile.
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -14,6 +15,7 @@ import threading
 import pytest
 
 from ..lib import postern
+from .resp import Redis
 
 SEED = int(os.environ.get("POSTERN_SEED", "1"))
 FULL = os.environ.get("POSTERN_FULL") == "1"
@@ -179,6 +181,63 @@ def test_limits_hold_for_everybody_together(d):
     # another inbox is not touched, and nothing leaks through later
     assert other.end()["stored"] == 5
     assert Run(d, [boxes[0].smtp_key], 5, 1024, 1).end()["stored"] == 0
+
+
+def fcalls(redis):
+    m = re.search(r"cmdstat_fcall:calls=(\d+)",
+                  redis("INFO", "commandstats"))
+    return int(m.group(1)) if m else 0
+
+
+WINDOWS = (3, "m3600/12", "m86400/24", "b86400/24")
+
+
+def used(d, redis, box):
+    """Messages of the hour, of the day, and bytes that count in Redis."""
+    row = d.sql("SELECT tenant_id, inbox_id, lim_hour, lim_day, lim_bytes "
+                "FROM d.inbox WHERE address = %s", box.address)[0]
+    tenant, inbox, *limits = row.values()
+    key = "rl:{%d.%d}" % (tenant, inbox)
+    left = redis("FCALL", "pst_peek", 1, key, *WINDOWS, *limits)[0::2]
+    return key, limits, [a - b for a, b in zip(limits, left)]
+
+
+def test_a_busy_inbox_is_charged_ahead(d):
+    big, small = inboxes(d, 2)
+    d.sql("UPDATE d.inbox SET lim_hour = 90 WHERE address = %s",
+          small.address)
+    redis = Redis(d.redis_socket)
+    # a small plan: each message is asked for, nothing is given back
+    before = fcalls(redis)
+    assert Run(d, [small.smtp_key], 50, 1024, 1).end()["stored"] == 50
+    assert 50 <= fcalls(redis) - before <= 51  # and one probe
+    # a large one
+    before = fcalls(redis)
+    assert Run(d, [big.smtp_key], 600, 1024, 2).end()["stored"] == 600
+    asked = fcalls(redis) - before
+    assert asked < 200
+    # and in the end exactly what was sent counts
+    sizes = {r["address"]: r["bytes"] for r in d.sql(
+        "SELECT i.address, sum(m.size)::bigint AS bytes FROM d.message m "
+        "JOIN d.inbox i USING (tenant_id, inbox_id) GROUP BY 1")}
+    assert used(d, redis, small)[2] == [50, 50, sizes[small.address]]
+    assert used(d, redis, big)[2] == [600, 600, sizes[big.address]]
+
+
+def test_charging_ahead_refuses_nothing_that_has_room(d):
+    box = inboxes(d, 2, limit=2000)[0]
+    redis = Redis(d.redis_socket)
+    run = Run(d, [box.smtp_key], 600, 1024, 2)
+    run.until(200)
+    while True:  # somebody else uses up all but a little
+        key, limits, n = used(d, redis, box)
+        other = 2000 - n[0] - 30
+        if redis("FCALL", "pst_charge", 1, key, *WINDOWS, other, 1, 1,
+                 *limits)[0] == 1:
+            break
+    assert run.end()["stored"] == 2000 - other < 600
+    assert set(run.refused) == {"rate_limited"}
+    assert used(d, redis, box)[2][0] == 2000
 
 
 def test_without_redis_local_limits_hold(d):
