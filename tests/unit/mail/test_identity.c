@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: ISC */
+/* What hosts on the way do changes no hash; what a forger does changes one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "mail/header.h"
+#include "mail/identity.h"
+#include "mail/report.h"
+
+struct hashes {
+	unsigned char body[32], head[32], rcpt[IDENTITY_RCPT];
+};
+
+static struct hashes
+hash(const char *text, size_t cut)
+{
+	struct identity_scan *s = identity_scan_new();
+	const unsigned char salt[IDENTITY_SALT] = { 7 };
+	size_t n = strlen(text);
+	struct hashes h;
+	struct str head;
+
+	identity_scan_add(s, text, cut);
+	identity_scan_add(s, text + cut, n - cut);
+	identity_scan_end(s, h.body, &head);
+	identity_head_hash(h.head, head);
+	identity_rcpt_hash(h.rcpt, salt, str_lit("Ann@X.example"), head);
+	identity_scan_free(s);
+	return h;
+}
+
+#define HEAD "From: <bot@x.example>\r\nTo: <ann@x.example>\r\nSubject: a b\r\n"
+
+static void
+test_same(void **state)
+{
+	static const char *const same[] = {
+		HEAD "\r\none\r\n\r\ntwo\r\n",
+		HEAD "\r\none\r\n\r\ntwo", /* no last line end */
+		HEAD "\r\none\r\n\r\ntwo\r\n\r\n\r\n", /* empty ones after */
+		"Received: x\r\n y\r\n" HEAD "\r\none\r\n\r\ntwo\r\n",
+		"From: <bot@x.example>\nTo: <ann@x.example>\nSubject: a b\n"
+		"\none\n\ntwo\n",
+		"from:<bot@x.example>\r\nTO: <ann@x.example>\r\nsubject: a\r\n"
+		"  b \r\n\r\none\r\n\r\ntwo\r\n",
+	};
+	struct hashes want = hash(same[0], 0), got;
+	size_t i, cut;
+
+	(void)state;
+	for (i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		for (cut = 0; cut <= strlen(same[i]); cut++) {
+			got = hash(same[i], cut);
+			assert_memory_equal(got.body, want.body, 32);
+			if (i == 5) /* "From:<" has other words */
+				continue;
+			assert_memory_equal(got.head, want.head, 32);
+			assert_memory_equal(got.rcpt, want.rcpt, IDENTITY_RCPT);
+		}
+	}
+}
+
+static void
+test_other(void **state)
+{
+	static const char *const other[] = {
+		HEAD "\r\none\r\ntwo\r\n",
+		HEAD "\r\none\r\n\r\ntwo \r\n",
+		HEAD "\r\none\r\n\r\n\r\ntwo\r\n",
+		HEAD "\r\n\r\none\r\n\r\ntwo\r\n",
+		HEAD "\r\none\r\r\n\r\ntwo\r\n",
+		HEAD "Cc: <eve@x.example>\r\n\r\none\r\n\r\ntwo\r\n",
+		HEAD "Subject: a b\r\n\r\none\r\n\r\ntwo\r\n",
+		"From: <bot@x.example>\r\nTo: <ann@x.example>\r\n"
+		"Subject: a c\r\n\r\none\r\n\r\ntwo\r\n",
+	};
+	struct hashes want = hash(HEAD "\r\none\r\n\r\ntwo\r\n", 0), got;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		got = hash(other[i], 0);
+		assert_true(memcmp(got.body, want.body, 32) != 0 ||
+			    memcmp(got.head, want.head, 32) != 0);
+	}
+}
+
+static void
+test_who_is_visible(void **state)
+{
+	const struct str head =
+	    str_lit("To: Ann <ann@x.example>,\r\n \"b, c\" <bob@x.example>\r\n"
+		    "Cc: group: carl@x.example;\r\nSubject: eve@x.example\r\n");
+
+	(void)state;
+	assert_true(identity_is_visible(head, str_lit("ANN@X.example")));
+	assert_true(identity_is_visible(head, str_lit("bob@x.example")));
+	assert_true(identity_is_visible(head, str_lit("carl@x.example")));
+	assert_false(identity_is_visible(head, str_lit("eve@x.example")));
+	assert_false(identity_is_visible(head, str_lit("nn@x.example")));
+}
+
+/* A peer's words stay in their field, and no line is longer than 998. */
+static void
+test_a_report_is_clean(void **state)
+{
+	char said[1024];
+	struct report_rcpt to = { .address = str_lit("ann@x.example"),
+		.code = 550,
+		.enhanced = str_lit("5.7.1"),
+		.text = { said, sizeof(said) } };
+	struct report r = { .kind = REPORT_FAILED,
+		.hostname = str_lit("gate.example"),
+		.inbox = str_lit("bot@x.example"),
+		.id = "msg_x",
+		.remote = "mx.example",
+		.rcpt = &to,
+		.rcpt_count = 1,
+		.head = str_lit("Subject: x\r\n") };
+	struct buf out = { 0 };
+	struct str rest, line;
+
+	(void)state;
+	memset(said, 'y', sizeof(said));
+	memcpy(said, "a\r\nX-Evil: 1\r\n\r\n--=_msg_x_report\x1b\xff", 35);
+	report_build(&out, &r);
+	rest = buf_str(&out);
+	while (rest.n > 0) {
+		line = str_split(&rest, '\n');
+		assert_true(line.n <= 999);
+		assert_false(str_starts(line, str_lit("X-Evil")));
+		assert_false(str_has_8bit(line));
+	}
+	assert_non_null(strstr(buf_cstr(&out), "550 5.7.1 a??X-Evil: 1"));
+	buf_free(&out);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_other),
+		cmocka_unit_test(test_who_is_visible),
+		cmocka_unit_test(test_a_report_is_clean),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
