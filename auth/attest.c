@@ -22,6 +22,8 @@ enum {
 };
 
 #define AAGUID 16
+#define RSA_BITS_MIN 2048
+#define RSA_BITS_MAX 4096
 #define ID_MIN 16
 #define ID_MAX 1023
 
@@ -150,7 +152,9 @@ make_rsa(const struct cose *k, OSSL_PARAM_BLD *build)
 		return NULL;
 	n = BN_bin2bn((const unsigned char *)k->n.p, (int)k->n.n, NULL);
 	e = BN_bin2bn((const unsigned char *)k->a.p, (int)k->a.n, NULL);
-	if (n != NULL && e != NULL && BN_is_odd(e) && BN_num_bits(e) > 1 &&
+	if (n != NULL && e != NULL && BN_num_bits(n) >= RSA_BITS_MIN &&
+	    BN_num_bits(n) <= RSA_BITS_MAX && BN_is_odd(e) &&
+	    BN_num_bits(e) > 1 &&
 	    OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_RSA_N, n) == 1 &&
 	    OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_RSA_E, e) == 1)
 		key = make_key("RSA", build);
