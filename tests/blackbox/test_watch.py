@@ -44,7 +44,7 @@ class Prometheus:
 
     def __init__(self, d, folder):
         text = read(DEPLOY, "prometheus", "prometheus.yml")
-        for i, port in enumerate((9580, 9581, 9582)):
+        for i, port in enumerate((9580, 9581, 9582, 9583)):
             assert text.count("127.0.0.1:%d" % port) == 1
             text = text.replace("127.0.0.1:%d" % port,
                                 "127.0.0.1:%d" % (d.metrics_port + i))
@@ -98,6 +98,7 @@ class Prometheus:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     with Relaying() as d:
+        d.start("postern-auth")
         d.start("postern-admin")
         d.start_worker()
         mid = d.submit()
@@ -163,8 +164,8 @@ def test_fixes_name_what_exists():
 
 def test_targets_answer_and_all_metrics_exist(site):
     p = site.prometheus
-    postern.wait_until("three targets", lambda: len(
-        p.query('up{job="postern"} == 1')) == 3)
+    postern.wait_until("four targets", lambda: len(
+        p.query('up{job="postern"} == 1')) == 4)
     assert {r["metric"]["program"] for r in p.query(
         'postern_ready{job="postern"} == 1')} == {
         "posternd", "postern-admin", "postern-deliver", "postern-auth"}
