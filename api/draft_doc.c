@@ -9,6 +9,7 @@
 #include "api/send.h"
 #include "http/error.h"
 #include "http/request.h"
+#include "mail/compose.h"
 #include "store/draft.h"
 
 #define CLIENT_ID_MAX 200
@@ -153,9 +154,10 @@ strings_of(json_t *patch, const char *name, struct api_fault *fault)
 	}
 	json_array_foreach(list, i, item)
 	{
-		if (!json_is_string(item)) {
+		if (!json_is_string(item) ||
+		    !compose_text_valid(str_of(json_string_value(item)))) {
 			api_fault_set(fault, E_VALIDATION_ERROR, name,
-			    "item %zu is not a string", i);
+			    "item %zu is not a string without controls", i);
 			return NULL;
 		}
 	}

@@ -15,6 +15,7 @@
 #include "http/reply.h"
 #include "http/request.h"
 #include "mail/address.h"
+#include "mail/compose.h"
 #include "policy/vocabulary.h"
 #include "store/session.h"
 
@@ -200,8 +201,9 @@ take_text(json_t *root, const char *name, struct api_fault *fault)
 {
 	struct str s = api_json_str(root, name, TEXT_MAX, fault);
 
-	if (memchr(s.p, '\0', s.n) != NULL)
-		api_fault_set(fault, E_VALIDATION_ERROR, name, "holds a NUL");
+	if (!compose_text_valid(s))
+		api_fault_set(fault, E_VALIDATION_ERROR, name,
+		    "holds a control character");
 	return s;
 }
 
@@ -337,7 +339,11 @@ take_end(struct store_session_end *end, json_t *root, struct api_fault *fault)
 	if (held.n > 0 && !end->keep && !str_eq(held, str_lit("cancel")))
 		api_fault_set(fault, E_VALIDATION_ERROR, "held",
 		    "must be cancel or keep");
-	end->exit_error = take_text(root, "exit_error", fault);
+	/* of many lines, as programs end */
+	end->exit_error = api_json_str(root, "exit_error", TEXT_MAX, fault);
+	if (memchr(end->exit_error.p, '\0', end->exit_error.n) != NULL)
+		api_fault_set(
+		    fault, E_VALIDATION_ERROR, "exit_error", "holds a NUL");
 	end->stdout_lines =
 	    take_number(root, "stdout_lines", 0, INT32_MAX, -1, fault);
 	end->stderr_lines =

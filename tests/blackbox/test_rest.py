@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from tests.lib import postern
+from tests.lib import contract, postern
 
 TOP = postern.TOP
 
@@ -52,6 +52,7 @@ class Client:
             got = {k.lower(): v for k, v in r.getheaders()}
             if got.get("content-type") == "application/json" and data:
                 data = json.loads(data)
+            contract.check(method, path, r.status, got, data)
             return r.status, got, data
         finally:
             c.close()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.lib import postern
+from tests.lib import contract, postern
 from tests.blackbox.test_rest import Client, MAIL, refusal, stored
 
 
@@ -41,6 +41,7 @@ class Stream:
             **({"Last-Event-ID": after} if after else {})))
         self.reply = self.conn.getresponse()
         self.status = self.reply.status
+        contract.check("GET", "/v1/events", self.status, {}, b"")
         self.last = None
         self.beats = 0
         self.pending = None  # an event that came before the first place
