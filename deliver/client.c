@@ -6,6 +6,8 @@
 #include "deliver/client.h"
 
 #include <event2/buffer.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,6 +283,8 @@ client_upgrade(struct client *c)
 static bool
 connect_new(struct client *c)
 {
+	int one = 1;
+
 	c->conn = xcalloc(1, sizeof(*c->conn));
 	c->conn->loop = c->loop;
 	c->conn->began_ms = clock_mono_ms();
@@ -288,6 +292,10 @@ connect_new(struct client *c)
 	c->stream = net_stream_connect(loop_base(c->loop),
 	    (struct sockaddr *)&c->conf.addr, c->conf.addr_len);
 	c->conn->stream = c->stream;
+	/* A dot behind a body would wait for the peer's delayed ACK. */
+	if (c->stream != NULL)
+		(void)setsockopt(net_stream_fd(c->stream), IPPROTO_TCP,
+		    TCP_NODELAY, &one, sizeof(one));
 	return c->stream != NULL;
 }
 

@@ -3,10 +3,19 @@
 SIGKILL of the worker at every step: before the dot the message is sent once
 by the next worker; after it, it waits for a person. Never lost, never twice.
 """
+import os
+import re
+from collections import Counter
+
 import pytest
 
+from tests.lib import postern
 from tests.lib.process import free_port
 from tests.lib.relaying import Relaying
+
+
+FULL = os.environ.get("POSTERN_FULL") == "1"
+MOMENTS = ["banner", "EHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "dot"]
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +86,48 @@ def test_two_workers_send_each_once(r):
     assert len(r.mx.messages) == 12
     first.stop()
     second.stop()
+
+
+def another(r):
+    r.set_conf("metrics", listen="127.0.0.1:%d" % free_port(3))
+    return r.start_worker()
+
+
+def hit(r, mid):
+    """The process that has it leased."""
+    (row,) = r.sql("SELECT worker FROM d.send_q WHERE message_id = %s", mid)
+    return int(row["worker"].rsplit(".", 1)[1])
+
+
+def test_kills_among_four_workers(r):
+    """At each step in turn: nothing is lost, and none is sent twice."""
+    r.mx.reset()
+    kills = 200 if FULL else 8
+    workers = {w.pid: w for w in (another(r) for _ in range(4))}
+    mids, after_dot = [], 0
+    for i in range(kills):
+        moment = MOMENTS[i % len(MOMENTS)]
+        r.mx.hang_up()  # kept sessions have no greeting
+        gate = r.mx.hold(moment)
+        mids.append(r.submit(subject="kill %d" % i))
+        gate.reached()
+        workers.pop(hit(r, mids[-1])).kill()
+        r.mx.script.clear()
+        gate.open()
+        expire(r, mids[-1])
+        after_dot += moment == "dot"
+        w = another(r)
+        workers[w.pid] = w
+
+    def settled():
+        r.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+              "WHERE lease IS NULL")
+        return not r.sql("SELECT 1 FROM d.send_q")
+    postern.wait_until("all to leave", settled, 120, 0.2)
+    states = Counter(r.state(mid) for mid in mids)
+    assert states == {"sent": kills - after_dot, "uncertain": after_dot}
+    copies = Counter(re.search(rb"Subject: (kill \d+)", m["data"])[1]
+                     for m in r.mx.messages)
+    assert len(copies) == kills and set(copies.values()) == {1}
+    for w in workers.values():
+        w.stop()
