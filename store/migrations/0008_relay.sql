@@ -610,7 +610,8 @@ BEGIN
 		PERFORM d.suppress(t, mid, dom, done_1.ix);
 	END IF;
 	-- Only what is to wait makes the next wait longer.
-	again := d.lease_end(t, mid, dom, due, 4 = ANY (result), mx_result);
+	again := d.lease_end(t, mid, dom, due, coalesce(4 = ANY (result), false),
+	    mx_result);
 	st := d.state_derive(t, mid, mx_result);
 	IF dsn_kind IS NOT NULL THEN
 		PERFORM d.dsn_insert(l.q, dsn_kind[z], dsn_ix[z], dsn_epoch,
