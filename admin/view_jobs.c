@@ -298,8 +298,8 @@ view_job(struct buf *out, const struct view_shell *shell,
 	const struct job *j = view->job;
 
 	view_shell_start(out, shell);
-	HTML(out, LIT("<nav class=\"crumbs\" aria-label=\"Path\"><a "
-		      "href=\"/q\">Queue</a> <a href=\"/jobs\">Jobs</a></nav>"
+	HTML(out, LIT("<p class=\"crumb\"><a href=\"/q\" id=\"back\">Queue"
+		      "</a> <a href=\"/jobs\">Your jobs</a></p>"
 		      "<div class=\"head\"><div><h1>"));
 	put_what(out, j);
 	HTML(out, LIT("</h1><p class=\"sub\">"));

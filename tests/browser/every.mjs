@@ -3,7 +3,7 @@
 // and dark, to look at. DIR is made; nothing of it belongs into a commit.
 import fs from 'node:fs';
 import path from 'node:path';
-import { Stack, launch, visitor, signIn, ready, mail } from './lib.mjs';
+import { Stack, launch, visitor, signIn, ready, mail, uuid } from './lib.mjs';
 
 const dir = process.argv[2];
 if (!dir) {
@@ -35,6 +35,19 @@ try {
 		'operator_id, reason, uses_left, expires_at) VALUES (' +
 		`${box.t}, ${box.i}, '@partner.example', 1, 'Weekly report', 20, ` +
 		"now() + interval '30 days')");
+	// one that revises another, is looked at and talked about
+	const talked = await held({ risk: 50, subject: 'Second try' });
+	const u = uuid(talked);
+	await stack.ask('operator', { name: 'maria', tenant: 'acme',
+		password: 'a long enough pass phrase', role: 'reviewer' });
+	await stack.sql('SET session_replication_role = replica; UPDATE ' +
+		`d.message SET revises = '${uuid(high)}' WHERE message_id = '${u}'; ` +
+		'RESET session_replication_role; INSERT INTO d.look SELECT ' +
+		'message_id, tenant_id, inbox_id, (SELECT operator_id FROM d.operator ' +
+		"WHERE name = 'maria'), now() + interval '4 min' FROM d.state WHERE " +
+		`message_id = '${u}'; INSERT INTO d.comment SELECT message_id, ` +
+		"tenant_id, inbox_id, 1, 1, 'Is that the amount we agreed?' FROM " +
+		`d.state WHERE message_id = '${u}'`);
 	const maker = await visitor(browser, stack);
 	const desk = await maker.newPage();
 	await signIn(desk, stack);
@@ -53,6 +66,7 @@ try {
 		'inbox-new': '/inboxes/new', pause: '/pause', health: '/health',
 		audit: '/audit', tenants: '/tenants', operators: '/operators',
 		account: '/account', 'reject-all': `/reject-all?box=${box.t}.${box.i}`,
+		talked: '/m/' + talked, changes: `/m/${talked}?view=revised`,
 		low: '/m/' + low, high: '/m/' + high, html: `/m/${low}?view=html`,
 		diff: `/m/${low}?view=diff`, headers: `/m/${low}?view=headers`,
 		raw: `/m/${low}?view=raw`, missing: '/nothing' };

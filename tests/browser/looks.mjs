@@ -75,7 +75,16 @@ export default function ({ test, using, held, stack }) {
 			"'research@agents.example.com'");
 		const [box] = await stack.sql('SELECT tenant_id AS t, inbox_id AS i ' +
 			"FROM d.inbox WHERE address = 'helpdesk@agents.example.com'");
-		return { gone, list: ['/q', '/q?q=nothing-like-it', '/history',
+		const jobs = ['/jobs'];
+		for (const verdict of ['a', 'r']) {
+			await page.goto('/q?q=y');
+			await page.click('.all summary');
+			await page.click(`button[name=all][value=${verdict}]`);
+			await page.waitForURL('**/jobs/job_*');
+			jobs.push(new URL(page.url()).pathname);
+		}
+		jobs.push(jobs[2] + '?show=all');
+		return { gone, list: [...jobs, '/q', '/q?q=nothing-like-it', '/history',
 			'/history?show=uncertain', '/inboxes', '/inboxes?q=zzz', '/pause',
 			'/account', `/inbox/${box.t}.${box.i}`, '/inboxes/new', '/tenants',
 			'/operators', '/audit', '/audit?who=nobody', '/health',
