@@ -24,7 +24,7 @@ static const struct {
 	{ "~~x~~ **y** &copy;",
 	    "<p><del>x</del> <strong>y</strong> &copy;</p>\n" },
 	{ "> q\n\n---", "<blockquote><p>q</p>\n</blockquote>\n<hr>\n" },
-	{ "|a|b|\n|-|-|\n|c|d|",
+	{ "|a|b|\n|---|---|\n|c|d|",
 	    "<table><thead><tr><th>a</th>\n<th>b</th>\n</tr>\n</thead>\n"
 	    "<tbody><tr><td>c</td>\n<td>d</td>\n</tr>\n</tbody>\n"
 	    "</table>\n" },
@@ -49,8 +49,8 @@ static const struct {
 	{ "[*x*](file:///etc/passwd) [y](https://a.example)",
 	    "<p><em>x</em> <a href=\"https://a.example\">y</a></p>\n" },
 	{ "[x]( <https://a.example/\">z> )",
-	    "<p>[x]( &lt;<a href=\"https://a.example/%22\">"
-	    "https://a.example/&quot;</a>&gt;z&gt; )</p>\n" },
+	    "<p>[x]( <a href=\"https://a.example/%22\">"
+	    "https://a.example/&quot;</a>z&gt; )</p>\n" },
 	/* pictures are what they say */
 	{ "![alt *text*](https://a.example/p.gif)",
 	    "<p>alt <em>text</em></p>\n" },
