@@ -23,4 +23,8 @@ struct audit_head {
 void audit_hash_block(json_t *rows, const unsigned char prev[32],
     struct audit_head *next, unsigned char root[SEAL_HASH_LEN]);
 
+/* As `audit verify`, but silent when all is well. */
+struct ctl_args;
+int audit_verify_quietly(struct ctl *ctl, const struct ctl_args *args);
+
 #endif

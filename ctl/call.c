@@ -14,6 +14,7 @@
 #include "base/errors.h"
 #include "base/str.h"
 #include "base/xalloc.h"
+#include "ctl/backup.h"
 #include "ctl/ctl.h"
 
 static int last_status;
@@ -332,12 +333,29 @@ ctl_password(const struct ctl *ctl, const struct ctl_args *args,
 			(void)fclose(in);
 	}
 	if (!ok) {
-		(void)ctl_fail(ctl, "no password: %s",
-		    path != NULL ? path : "use --password-file FILE");
+		(void)ctl_fail(ctl, "nothing in --%s %s", option,
+		    path != NULL ? path : "FILE");
 		return false;
 	}
 	out[strcspn(out, "\r\n")] = '\0';
 	return true;
+}
+
+bool
+ctl_passphrase(const struct ctl *ctl, const struct ctl_args *args, bool twice,
+    char *out, size_t size)
+{
+	char again[SEAL_PASSWORD_MAX + 2];
+	bool ok;
+
+	if (!ctl_password(ctl, args, "passphrase-file", out, size))
+		return false;
+	if (!twice || ctl_option(args, "passphrase-file") != NULL)
+		return true;
+	ok = ctl_ask_terminal("Again: ", again, sizeof(again));
+	ok = ok && strcmp(again, out) == 0;
+	explicit_bzero(again, sizeof(again));
+	return ok || ctl_fail(ctl, "the two are not the same") == 0;
 }
 
 static bool

@@ -6,17 +6,16 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/daemon.h"
 #include "base/helper/helper.h"
-#include "ctl/ctl.h"
+#include "ctl/doctor.h"
 #include "net/ask.h"
 
-static void
-add(json_t *all, const char *finding, const char *level, const char *detail,
-    const char *fix)
+void
+doctor_add(json_t *all, const char *finding, const char *level,
+    const char *detail, const char *fix)
 {
 	json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "finding", finding,
 	    "level", level, "detail", detail, "fix", fix);
@@ -31,7 +30,7 @@ look_at_libevent(json_t *all)
 	char version[64];
 	bool is_good = daemon_event_package(version, sizeof(version));
 
-	add(all, "libevent", is_good ? "ok" : "error", version,
+	doctor_add(all, "libevent", is_good ? "ok" : "error", version,
 	    "apt-get install libevent-2.1-7 (2.1.12-stable-8+deb12u1 or "
 	    "newer)");
 }
@@ -47,46 +46,19 @@ look_at_redis(const struct ctl *ctl, json_t *all)
 	if (r != NULL)
 		reply = redisCommand(r, "FUNCTION LIST LIBRARYNAME postern");
 	if (reply == NULL)
-		add(all, "redis", "error", "Redis does not answer", fix);
+		doctor_add(all, "redis", "error", "Redis does not answer", fix);
 	else if (reply->type == REDIS_REPLY_ERROR)
-		add(all, "redis", "error", reply->str, fix);
+		doctor_add(all, "redis", "error", reply->str, fix);
 	else if (reply->elements == 0)
-		add(all, "redis", "error",
+		doctor_add(all, "redis", "error",
 		    "the limiter's functions are missing",
 		    "posternctl redis load");
 	else
-		add(all, "redis", "ok", "the limiter's functions are loaded",
-		    "");
+		doctor_add(all, "redis", "ok",
+		    "the limiter's functions are loaded", "");
 	freeReplyObject(reply);
 	if (r != NULL)
 		redisFree(r);
-}
-
-/* Key files that exist here must be unreadable for others. */
-static void
-look_at_keys(const struct ctl *ctl, json_t *all)
-{
-	const struct conf *c = ctl->conf;
-	const char *const paths[] = { c->keys_review_key_file,
-		c->keys_relay_key_file, c->keys_approve_key_file,
-		c->keys_policy_key_file, c->keys_seal_key_file,
-		c->keys_auth_key_file };
-	char text[400];
-	struct stat st;
-	size_t i, open = 0;
-
-	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		if (stat(paths[i], &st) != 0 || !(st.st_mode & 027))
-			continue;
-		open++;
-		(void)snprintf(text, sizeof(text), "%s has mode %03o", paths[i],
-		    (unsigned)(st.st_mode & 0777));
-		add(all, "key files", st.st_mode & 07 ? "error" : "warning",
-		    text,
-		    "chmod 0600, or root and 0640 for a key of two programs");
-	}
-	if (open == 0)
-		add(all, "key files", "ok", "unreadable for others", "");
 }
 
 /* The pages do without it, but then show foreign charsets as bytes. */
@@ -97,17 +69,17 @@ look_at_decoder(const struct ctl *ctl, json_t *all)
 	struct err err = { 0 };
 
 	if (access(path, F_OK) != 0)
-		add(all, "decoder", "warning", path,
+		doctor_add(all, "decoder", "warning", path,
 		    "not here: where postern-admin runs, install "
 		    "postern-decode or let admin.decode_program name it");
 	else if (helper_fit(path, &err))
-		add(all, "decoder", "ok", "runs, in its sandbox", "");
+		doctor_add(all, "decoder", "ok", "runs, in its sandbox", "");
 	else if (err.code == HELPER_FIT_SANDBOX)
-		add(all, "decoder", "error", err.text,
+		doctor_add(all, "decoder", "error", err.text,
 		    "run on a kernel, and in a container, that allows seccomp "
 		    "filters");
 	else
-		add(all, "decoder", "error", err.text,
+		doctor_add(all, "decoder", "error", err.text,
 		    "install postern-decode of this version, and the packages "
 		    "it needs");
 }
@@ -121,16 +93,16 @@ look_at_auth(const struct ctl *ctl, json_t *all)
 	struct err err = { 0 };
 
 	if (access(path, F_OK) != 0) {
-		add(all, "postern-auth", "info", path,
+		doctor_add(all, "postern-auth", "info", path,
 		    "not here: start postern-auth where postern-admin runs, "
 		    "for operators with second factors");
 		return;
 	}
 	buf_lp(&question, "doctor", 6);
 	if (ask_wait(path, &question, &answer, &err))
-		add(all, "postern-auth", "ok", "answers", "");
+		doctor_add(all, "postern-auth", "ok", "answers", "");
 	else
-		add(all, "postern-auth", "error", err.text,
+		doctor_add(all, "postern-auth", "error", err.text,
 		    "start postern-auth; whoever asks it is in its group");
 	buf_free(&answer);
 }
@@ -146,26 +118,48 @@ print_finding(const json_t *row)
 		(void)printf("        fix: %s\n", ctl_text(row, "fix"));
 }
 
+/* What it finds itself, and what beside it can be compared with it. */
+static void
+look_at_database(struct ctl *ctl, json_t *all)
+{
+	const struct manage_arg none[] = { MANAGE_ARG_END };
+	json_t *rows = ctl_call(ctl, "doctor_1", none), *ready;
+
+	if (rows == NULL) {
+		doctor_add(all, "database", "error", "it does not answer",
+		    "start PostgreSQL; posternctl migrate");
+		return;
+	}
+	(void)json_array_extend(all, rows);
+	json_decref(rows);
+	doctor_add(all, "database", "ok", "it answers", "");
+	ready = ctl_call(ctl, "ready_1", none);
+	if (ready != NULL) {
+		doctor_clock(all, json_array_get(ready, 0));
+		doctor_sealer(all, json_array_get(ready, 0));
+	}
+	json_decref(ready);
+	doctor_audit(ctl, all);
+}
+
 int
 ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
 {
-	const struct manage_arg none[] = { MANAGE_ARG_END };
-	json_t *all = json_array(), *rows, *row;
+	json_t *all = json_array(), *row;
 	size_t i;
 	int rc = 0;
 
 	(void)args;
 	look_at_libevent(all);
-	look_at_keys(ctl, all);
+	doctor_keys(ctl, all);
+	doctor_certificate(ctl, all);
+	doctor_disk(ctl, all);
 	look_at_redis(ctl, all);
 	look_at_decoder(ctl, all);
 	look_at_auth(ctl, all);
-	rows = ctl_call(ctl, "doctor_1", none);
-	if (rows != NULL)
-		(void)json_array_extend(all, rows);
-	else
-		add(all, "database", "error", "it does not answer",
-		    "start PostgreSQL; posternctl migrate");
+	doctor_next_hop(ctl, all);
+	doctor_programs(ctl, all);
+	look_at_database(ctl, all);
 	json_array_foreach(all, i, row)
 	{
 		if (strcmp(ctl_text(row, "level"), "ok") != 0 &&
@@ -176,7 +170,6 @@ ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
 	}
 	if (ctl->json)
 		ctl_print(ctl, all);
-	json_decref(rows);
 	json_decref(all);
 	return rc;
 }

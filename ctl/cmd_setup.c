@@ -140,6 +140,13 @@ on_migrated(void *arg, const char *name)
 	(void)printf("applied %s\n", name);
 }
 
+static void
+on_lacking(void *arg, const char *step, const char *why)
+{
+	(void)arg;
+	(void)printf("lacks the right to: %s (%s)\n", step, why);
+}
+
 static bool
 load_deployment(struct ctl *ctl, unsigned char id[16])
 {
@@ -193,10 +200,12 @@ ctl_migrate(struct ctl *ctl, const struct ctl_args *args)
 	const char *superuser = ctl_option(args, "superuser");
 	struct err err = { 0 };
 
+	if (ctl_option(args, "show-roles") != NULL)
+		return fputs(manage_roles_sql, stdout) < 0;
 	if (superuser != NULL) {
 		if (!ctl_connect(ctl, superuser))
 			return 1;
-		if (!manage_roles(ctl->db, &err))
+		if (!manage_roles(ctl->db, on_lacking, NULL, &err))
 			return ctl_fail(ctl, "%s", err.text);
 	}
 	if (!ctl_connect(ctl, "l_migrate"))

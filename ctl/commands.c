@@ -3,9 +3,18 @@
 #include "ctl/ctl.h"
 
 const struct ctl_command ctl_commands[] = {
+	{ "init",
+	    "[--hostname NAME] [--api-url URL] [--admin-url URL] "
+	    "[--smarthost HOST:PORT] [--database-host HOST] "
+	    "[--superuser ROLE] [--self-signed]",
+	    "hostname= api-url= admin-url= smarthost= database-host= "
+	    "superuser= self-signed",
+	    ctl_init, 0, 0,
+	    "Make users, keys, Redis, database and services on this host." },
 	{ "keygen", "", "", ctl_keygen, 0, 0,
 	    "Make the key files that are missing." },
-	{ "migrate", "[--superuser ROLE]", "superuser=", ctl_migrate, 0, 0,
+	{ "migrate", "[--superuser ROLE] [--show-roles]",
+	    "superuser= show-roles", ctl_migrate, 0, 0,
 	    "Bring the database up to date; roles first, as a superuser." },
 	{ "redis load", "", "", ctl_redis_load, 0, 0,
 	    "Load the limiter's functions into Redis." },
@@ -129,11 +138,28 @@ const struct ctl_command ctl_commands[] = {
 	    "Serve an MCP client on standard input and output, as an agent." },
 	{ "maintain", "[--weeks N]", "weeks=", ctl_maintain, 0, 0,
 	    "Make partitions ahead, remove what is past its time." },
+	{ "backup",
+	    "DIR [--passphrase-file FILE] [--superuser ROLE] [--keys-only]",
+	    "passphrase-file= superuser= keys-only", ctl_backup, 1, 1,
+	    "Copy database, keys and state folder into a new folder." },
+	{ "restore",
+	    "DIR --data DIR [--wal DIR] [--time TIME] "
+	    "[--timeline current] [--owner USER] [--root DIR] "
+	    "[--passphrase-file FILE] [--without-keys]",
+	    "data= wal= time= timeline= owner= root= passphrase-file= "
+	    "without-keys",
+	    ctl_restore, 1, 1,
+	    "Lay a backup out where nothing is; restore-finish comes after." },
+	{ "database verify", "[--superuser ROLE] [--head FILE] [--sample N]",
+	    "superuser= head= sample=", ctl_database_verify, 0, 0,
+	    "Check the audit chain, digests, bodies and foreign keys." },
 	{ "restore-finish", "--reason TEXT [--without-redis]",
 	    "reason= without-redis", ctl_restore_finish, 0, 0,
 	    "After a restore: hold what was on its way, end sessions, pause." },
 	{ "doctor", "", "", ctl_doctor, 0, 0,
 	    "Look for what is wrong; each finding with its fix." },
+	{ "status", "", "", ctl_status, 0, 0,
+	    "Show each program, the database and what waits." },
 	{ "ready", "", "", ctl_ready, 0, 0,
 	    "Say which deployment and schema the database has." },
 	{ NULL, NULL, NULL, NULL, 0, 0, NULL },

@@ -133,7 +133,8 @@ MUST_CHECK bool ctl_write_private(
     const char *path, const char *text, struct err *err);
 
 ctl_fn ctl_migrate, ctl_keygen, ctl_identity_verify;
-ctl_fn ctl_mcp; /* needs no configuration: `ctl->conf` is NULL */
+/* These need no configuration: `ctl->conf` is NULL. */
+ctl_fn ctl_init, ctl_mcp, ctl_restore;
 ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
     ctl_operator_disable, ctl_operator_reset, ctl_operator_recover;
 ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set;
@@ -148,7 +149,8 @@ ctl_fn ctl_route_add, ctl_route_list, ctl_route_remove;
 ctl_fn ctl_suppression_add, ctl_suppression_list, ctl_suppression_remove,
     ctl_uncertain_list, ctl_uncertain_resolve;
 ctl_fn ctl_redis_load, ctl_restore_finish;
+ctl_fn ctl_backup, ctl_database_verify;
 ctl_fn ctl_seal, ctl_audit_verify, ctl_audit_head;
-ctl_fn ctl_maintain, ctl_doctor, ctl_ready;
+ctl_fn ctl_maintain, ctl_doctor, ctl_ready, ctl_status;
 
 #endif

@@ -152,36 +152,57 @@ default_session(void)
 	    "%s/.local/state/postern/session", home != NULL ? home : "");
 }
 
-static int
-run_command(struct ctl *ctl, int argc, char **argv)
+/* The command and what follows it; NULL, reported, when used wrongly. */
+static const struct ctl_command *
+read_command(int argc, char **argv, struct ctl_args *args)
 {
 	const struct ctl_command *c;
-	struct ctl_args args = { 0 };
 	const char *why;
 	int used = 0;
 
 	c = find_command(argc, argv, &used);
 	if (c == NULL) {
 		usage(stderr);
-		return 2;
+		return NULL;
 	}
-	why = parse(c, argc - used, argv + used, &args);
-	if (why != NULL) {
-		(void)fprintf(stderr,
-		    "posternctl: %s\nusage: posternctl %s %s\n", why, c->name,
-		    c->usage);
-		return 2;
+	why = parse(c, argc - used, argv + used, args);
+	if (why == NULL)
+		return c;
+	(void)fprintf(stderr, "posternctl: %s\nusage: posternctl %s %s\n", why,
+	    c->name, c->usage);
+	return NULL;
+}
+
+/* Reads the configuration; `code` as read_globals() left it. */
+static int
+configured(struct ctl *ctl, const struct ctl_command *c,
+    const struct ctl_args *args, int code)
+{
+	struct err err = { 0 };
+
+	ctl->conf = conf_load(ctl->conf_path, "posternctl", &err);
+	if (ctl->conf == NULL || !conf_check(ctl->conf, "posternctl", &err) ||
+	    !seal_init(&err))
+		return ctl_fail(ctl, "%s", err.text) + 1;
+	if (code == 'w') {
+		conf_show(ctl->conf, "posternctl", stdout);
+		return 0;
+	}
+	if (code == 'k') {
+		(void)printf("posternctl: %s is usable\n", ctl->conf_path);
+		return 0;
 	}
 	ctl_load_session(ctl);
-	return c->run(ctl, &args);
+	return c->run(ctl, args);
 }
 
 int
 main(int argc, char **argv)
 {
 	struct ctl ctl = { .conf_path = getenv("POSTERN_CONF") };
+	const struct ctl_command *c = NULL;
 	char *session = default_session();
-	struct err err = { 0 };
+	struct ctl_args args = { 0 };
 	int code;
 
 	daemon_harden();
@@ -191,27 +212,15 @@ main(int argc, char **argv)
 		ctl.conf_path = POSTERN_SYSCONFDIR "/postern.conf";
 	if (!read_globals(&ctl, argc, argv, &code))
 		return code;
-	/* An agent has no configuration file. */
-	if (code == 0 && argc - optind == 1 &&
-	    strcmp(argv[optind], "mcp") == 0) {
-		code = ctl_mcp(&ctl, &(struct ctl_args){ 0 });
-		free(session);
-		return code;
-	}
-	ctl.conf = conf_load(ctl.conf_path, "posternctl", &err);
-	if (ctl.conf == NULL || !conf_check(ctl.conf, "posternctl", &err) ||
-	    !seal_init(&err)) {
-		code = ctl_fail(&ctl, "%s", err.text) + 1;
-	} else if (code == 'w' || code == 'k') {
-		if (code == 'w')
-			conf_show(ctl.conf, "posternctl", stdout);
-		else
-			(void)printf(
-			    "posternctl: %s is usable\n", ctl.conf_path);
-		code = 0;
-	} else {
-		code = run_command(&ctl, argc - optind, argv + optind);
-	}
+	if (code == 0)
+		c = read_command(argc - optind, argv + optind, &args);
+	if (code == 0 && c == NULL)
+		code = 2;
+	else if (c != NULL && (c->run == ctl_mcp || c->run == ctl_restore ||
+				  c->run == ctl_init))
+		code = c->run(&ctl, &args);
+	else
+		code = configured(&ctl, c, &args, code);
 	secret_wipe(&ctl.session);
 	manage_close(ctl.db);
 	conf_free(ctl.conf);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * proxy.c - "The PROXY protocol", section 2.2 (binary header format).
+ * proxy.c - "The PROXY protocol", sections 2.1 (a line of text, which is all
+ * that nginx can say) and 2.2 (binary).
  */
 #include "net/proxy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +15,13 @@
 #include <event2/event.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/xalloc.h"
 #include "net/peer.h"
 
 #define HEAD 16
+#define SHORTEST 12 /* less than any header has, of either form */
+#define LINE_LEN 107 /* with CRLF, section 2.1 */
 #define LENGTH_MAX 536 /* addresses and a few TLVs; more is no balancer */
 
 static const unsigned char signature[12] = { 0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d,
@@ -38,6 +43,32 @@ static void wait_more(struct net_proxy *proxy);
 static void finish(struct net_proxy *proxy, bool ok);
 static void take_address(
     const unsigned char *p, size_t length, struct net_peer *peer);
+static bool take_line(struct str line, struct net_peer *peer);
+
+/* "PROXY TCP4 192.0.2.7 198.51.100.1 4711 587", CRLF. */
+static enum net_proxy_result
+parse_line(
+    const unsigned char *p, size_t n, struct net_peer *peer, size_t *used)
+{
+	const unsigned char *lf =
+	    memchr(p, '\n', n < LINE_LEN ? n : (size_t)LINE_LEN);
+
+	if (lf == NULL && n >= LINE_LEN)
+		return NET_PROXY_BAD;
+	if (lf == NULL) {
+		/* Not one byte of what follows the line may be taken. */
+		*used =
+		    n < SHORTEST ? SHORTEST : n + (p[n - 1] == '\r' ? 1 : 2);
+		if (*used > LINE_LEN)
+			*used = LINE_LEN;
+		return NET_PROXY_MORE;
+	}
+	*used = (size_t)(lf - p) + 1;
+	if (*used < SHORTEST || lf[-1] != '\r' ||
+	    !take_line((struct str){ (const char *)p, *used - 2 }, peer))
+		return NET_PROXY_BAD;
+	return NET_PROXY_OK;
+}
 
 enum net_proxy_result
 net_proxy_parse(
@@ -45,6 +76,11 @@ net_proxy_parse(
 {
 	size_t length, known = n < sizeof signature ? n : sizeof signature;
 
+	*used = SHORTEST;
+	if (n == 0)
+		return NET_PROXY_MORE;
+	if (memcmp(p, "PROXY ", n < 6 ? n : 6) == 0)
+		return parse_line(p, n, peer, used);
 	*used = HEAD;
 	if (memcmp(p, signature, known) != 0)
 		return NET_PROXY_BAD;
@@ -94,7 +130,7 @@ on_read(evutil_socket_t fd, short what, void *arg)
 {
 	struct net_proxy *proxy = arg;
 	enum net_proxy_result result = NET_PROXY_BAD;
-	size_t want = HEAD;
+	size_t want = SHORTEST;
 	ssize_t n;
 
 	if ((what & EV_TIMEOUT) != 0) {
@@ -165,4 +201,36 @@ take_address(const unsigned char *p, size_t length, struct net_peer *peer)
 		memcpy(&in6.sin6_port, p + HEAD + 32, 2);
 		net_peer_init(peer, (struct sockaddr *)&in6);
 	}
+}
+
+static bool
+take_line(struct str line, struct net_peer *peer)
+{
+	struct sockaddr_in in4 = { .sin_family = AF_INET };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	struct str kind, from;
+	unsigned long long port;
+	char address[INET6_ADDRSTRLEN];
+
+	(void)str_split(&line, ' ');
+	kind = str_split(&line, ' ');
+	if (str_eq(kind, str_lit("UNKNOWN")))
+		return true; /* the balancer's own, as LOCAL is */
+	from = str_split(&line, ' ');
+	(void)str_split(&line, ' ');
+	if (from.n >= sizeof address ||
+	    !str_to_u64(str_split(&line, ' '), 65535, &port) || line.n == 0)
+		return false;
+	memcpy(address, from.p, from.n);
+	address[from.n] = '\0';
+	in4.sin_port = in6.sin6_port = htons((uint16_t)port);
+	if (str_eq(kind, str_lit("TCP4")) &&
+	    inet_pton(AF_INET, address, &in4.sin_addr) == 1)
+		net_peer_init(peer, (struct sockaddr *)&in4);
+	else if (str_eq(kind, str_lit("TCP6")) &&
+		 inet_pton(AF_INET6, address, &in6.sin6_addr) == 1)
+		net_peer_init(peer, (struct sockaddr *)&in6);
+	else
+		return false;
+	return true;
 }

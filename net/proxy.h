@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * proxy.h - the PROXY protocol, version 2, from balancers named in the
+ * proxy.h - the PROXY protocol, versions 1 and 2, from balancers named in the
  * configuration. Nothing else may say who the client is.
  */
 #ifndef NET_PROXY_H

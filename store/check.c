@@ -29,6 +29,8 @@ judge(const struct pg_result *res, struct health_identity *now, char *history,
 		    "fsync or full_page_writes is off, or a "
 		    "login role carries settings: mail "
 		    "could be lost");
+	else if (pg_get_bool(res, 0, "restored"))
+		err_set(err, EPROTO, "%s", health_text(HEALTH_RESTORED));
 	else if (!health_identify(now, history, res))
 		err_set(err, EPROTO,
 		    "no deployment yet: run posternctl "

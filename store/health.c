@@ -5,7 +5,10 @@
 #include "store/health.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
+#include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -22,6 +25,7 @@ struct health {
 	enum health_state state;
 	struct health_identity seen;
 	char *path; /* NULL: nothing is kept */
+	char *state_dir, *cert; /* cert NULL: it serves no TLS */
 	bool has_seen;
 };
 
@@ -47,6 +51,9 @@ health_text(enum health_state state)
 		       "posternctl maintain";
 	case HEALTH_OTHER_DATABASE:
 		return "another database than at start";
+	case HEALTH_RESTORED:
+		return "this database was restored from a backup: run "
+		       "posternctl restore-finish";
 	}
 	return "unknown";
 }
@@ -82,10 +89,14 @@ judge(struct health *h, const struct pg_result *res)
 	metrics_set(M_PARTITIONS_AHEAD_WEEKS, weeks, NULL, NULL);
 	metrics_set(M_AUDIT_UNSEALED_SECONDS,
 	    pg_get_int(res, 0, "unsealed_seconds"), NULL, NULL);
+	health_gauges(h->state_dir, h->cert,
+	    (clock_real_us() - pg_get_time(res, 0, "now")) / 1000);
 	if (pg_get_int(res, 0, "schema") < STORE_SCHEMA_MIN)
 		return HEALTH_OLD_SCHEMA;
 	if (!pg_get_bool(res, 0, "durable"))
 		return HEALTH_NOT_DURABLE;
+	if (pg_get_bool(res, 0, "restored"))
+		return HEALTH_RESTORED;
 	if (!recognize(h, res))
 		return HEALTH_OTHER_DATABASE;
 	return weeks < HEALTH_WEEKS_MIN ? HEALTH_FEW_PARTITIONS : HEALTH_GOOD;
@@ -126,6 +137,9 @@ health_new(struct loop *loop, const struct conf *conf, const char *login,
 	pc.conns = 1;
 	h->pool = pg_pool_new(loop, &pc);
 	h->path = health_path(conf, login);
+	h->state_dir = xstrdup(conf->state_dir);
+	if (strcmp(login, "l_gateway") == 0 || strcmp(login, "l_review") == 0)
+		h->cert = xstrdup(conf->tls_cert_file);
 	h->timer = loop_timer_new(loop, ask, h);
 	ask(h);
 	return h;
@@ -140,6 +154,8 @@ health_free(struct health *h)
 	pg_pool_free(h->pool);
 	loop_timer_free(h->timer);
 	free(h->path);
+	free(h->state_dir);
+	free(h->cert);
 	free(h);
 }
 

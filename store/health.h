@@ -28,6 +28,7 @@ enum health_state {
 	HEALTH_NOT_DURABLE,
 	HEALTH_FEW_PARTITIONS,
 	HEALTH_OTHER_DATABASE,
+	HEALTH_RESTORED, /* restore-finish has not been run */
 };
 
 /* Fewer weeks ahead than this is not ready (D11). */
@@ -72,6 +73,18 @@ MUST_CHECK int health_load(
 /* By rename; `durable` waits for the disk. */
 MUST_CHECK bool health_save(const struct health_identity *v, const char *path,
     bool durable, struct err *err);
+/* In state_dir: touched when the audit log verified; 0 when it did not. */
+#define HEALTH_VERIFIED_FILE "audit-verified"
+
+/* Until the first certificate of a PEM file ends; false: it cannot be read. */
+MUST_CHECK bool health_certificate_left(int64_t *seconds, const char *path);
+/* Percent of the disk that are free for others than root; -1: unknown. */
+int health_disk_free(const char *folder);
+/* Seconds since the audit log was last found whole; -1: nobody looked. */
+int64_t health_verified_age(const char *state_dir);
+/* Sets the gauges of what this host shows; `cert` NULL: no TLS served. */
+void health_gauges(const char *state_dir, const char *cert, int64_t skew_ms);
+
 /* NULL when state_dir is empty; the caller frees. */
 char *health_path(const struct conf *conf, const char *login);
 

@@ -105,6 +105,27 @@ manage_call(struct manage *m, const char *function,
 	return res != NULL;
 }
 
+bool
+manage_verify(
+    struct manage *m, int sample, struct manage_rows *rows, struct err *err)
+{
+	struct pg_args values = { 0 };
+	struct pg_result *res;
+
+	*rows = (struct manage_rows){ 0 };
+	if (!pg_sync_script(m->db, "SET statement_timeout = 0", err))
+		return false;
+	pg_i32(&values, sample);
+	res = pg_sync_call(m->db,
+	    "select row_to_json(r)::text as row from d.verify($1) r", &values,
+	    err);
+	if (res != NULL)
+		keep_rows(rows, res);
+	pg_sync_free(res);
+	pg_args_free(&values);
+	return res != NULL;
+}
+
 void
 manage_rows_clear(struct manage_rows *rows)
 {

@@ -92,6 +92,9 @@ void manage_close(struct manage *m);
  */
 MUST_CHECK bool manage_call(struct manage *m, const char *function,
     const struct manage_arg *args, struct manage_rows *rows, struct err *err);
+/* What only a superuser can look through: d.verify(sample). */
+MUST_CHECK bool manage_verify(
+    struct manage *m, int sample, struct manage_rows *rows, struct err *err);
 void manage_rows_clear(struct manage_rows *rows);
 
 /* Files of store/migrations, built in; ends with a NULL name. */
@@ -115,7 +118,12 @@ typedef void manage_migrated_fn(void *arg, const char *name);
  */
 MUST_CHECK bool manage_migrate(
     struct manage *m, manage_migrated_fn *done, void *arg, struct err *err);
-/* Roles and revokes; `m` is a superuser's connection. */
-MUST_CHECK bool manage_roles(struct manage *m, struct err *err);
+/*
+ * Roles and revokes; `m` is a superuser's connection. On a managed PostgreSQL
+ * it may be less: `lacks` is told each hardening step that was refused.
+ */
+typedef void manage_lacks_fn(void *arg, const char *step, const char *why);
+MUST_CHECK bool manage_roles(
+    struct manage *m, manage_lacks_fn *lacks, void *arg, struct err *err);
 
 #endif

@@ -10,8 +10,10 @@
 #include <openssl/sha.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/xalloc.h"
 #include "store/manage_internal.h"
 
 #define LOCK "select pg_advisory_lock(7307214170135950964)"
@@ -160,11 +162,55 @@ manage_migrate(
 	return ok;
 }
 
-bool
-manage_roles(struct manage *m, struct err *err)
+#define HARDENING "\n-- hardening: "
+#define STEP "\n-- step: "
+
+/* Where the next part of roles.sql begins, or its end. */
+static const char *
+next_part(const char *p)
 {
-	if (run(m, "BEGIN", err) && run(m, manage_roles_sql, err) &&
-	    run(m, "COMMIT", err))
+	const char *step = strstr(p, STEP), *hard = strstr(p, HARDENING);
+
+	if (step == NULL || (hard != NULL && hard < step))
+		step = hard;
+	return step != NULL ? step : p + strlen(p);
+}
+
+/* One part, in a savepoint of its own. */
+static bool
+run_part(struct manage *m, const char *part, manage_lacks_fn *lacks, void *arg,
+    struct err *err)
+{
+	bool may_lack = strncmp(part, HARDENING, sizeof(HARDENING) - 1) == 0;
+	const char *name = part + (may_lack ? sizeof(HARDENING) : sizeof(STEP));
+	char *sql = xstrndup(part, (size_t)(next_part(part + 1) - part));
+	char *title = xstrndup(name - 1, strcspn(name - 1, "\n"));
+	bool ok = run(m, "SAVEPOINT part", err) && run(m, sql, err);
+
+	if (!ok && may_lack) {
+		struct err why = *err;
+
+		ok = run(m, "ROLLBACK TO part", err);
+		if (ok)
+			lacks(arg, title, why.text);
+	} else if (!ok) {
+		name_file(err, title);
+	}
+	free(title);
+	free(sql);
+	return ok;
+}
+
+bool
+manage_roles(
+    struct manage *m, manage_lacks_fn *lacks, void *arg, struct err *err)
+{
+	const char *part = next_part(manage_roles_sql);
+	bool ok = run(m, "BEGIN", err);
+
+	for (; ok && *part != '\0'; part = next_part(part + 1))
+		ok = run_part(m, part, lacks, arg, err);
+	if (ok && run(m, "COMMIT", err))
 		return true;
 	roll_back(m);
 	name_file(err, "roles.sql");

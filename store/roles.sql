@@ -5,8 +5,11 @@
 --
 -- p_* own functions or tables and cannot sign in; l_* sign in and own nothing.
 -- A login role can read no table: it may execute what api.* grants it.
+-- A line `-- step: WHAT` begins what must work, `-- hardening: WHAT` what a
+-- managed PostgreSQL may refuse: posternctl then says what is lacking.
 -- No login role may carry settings (ALTER ROLE ... SET): programs check that.
 
+-- step: roles
 DO $$
 DECLARE r text;
 BEGIN
@@ -37,11 +40,13 @@ END $$;
 GRANT p_owner, p_submit, p_read, p_review, p_relay, p_policy, p_ctl, p_seal,
 	p_auth TO l_migrate;
 
+-- hardening: nobody makes functions or tables of their own
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 REVOKE USAGE ON LANGUAGE plpgsql, sql FROM PUBLIC;
 GRANT USAGE ON LANGUAGE plpgsql, sql TO p_owner, p_submit, p_read, p_review,
 	p_relay, p_policy, p_ctl, p_seal, p_auth;
 
+-- hardening: sessions cannot see, end or signal each other
 -- What every session could otherwise use against its neighbours.
 REVOKE EXECUTE ON FUNCTION pg_terminate_backend(int, bigint),
 	pg_cancel_backend(int) FROM PUBLIC;
@@ -64,6 +69,14 @@ BEGIN
 		EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
 	END LOOP;
 END $$;
+DO $$
+BEGIN
+	IF has_function_privilege('l_gateway', 'pg_terminate_backend(int, bigint)',
+	    'EXECUTE') OR has_table_privilege('l_gateway', 'pg_stat_activity',
+	    'SELECT') THEN
+		RAISE EXCEPTION 'PUBLIC keeps its rights';
+	END IF;
+END $$;
 -- restore_finish_1 refuses while a program is connected.
 GRANT SELECT (datname, usename) ON pg_stat_activity TO p_ctl;
 GRANT EXECUTE ON FUNCTION pg_stat_get_activity(int) TO p_ctl;
@@ -71,16 +84,19 @@ GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint),
 	pg_try_advisory_lock(bigint), pg_advisory_lock(bigint),
 	pg_advisory_unlock(bigint) TO l_migrate, p_owner;
 
+-- hardening: a failover is told from a copy by itself
 -- The history of timelines is a file beside the log; api.ready_1 shows it.
 GRANT EXECUTE ON FUNCTION pg_read_file(text, bigint, bigint, boolean)
 	TO p_owner;
 
+-- step: settings that exist inside one call
 -- Identity lives in settings that exist only inside one function call; a
 -- function may carry `SET postern.x` only when its owner may set it.
 GRANT SET ON PARAMETER "postern.boxes", "postern.tenants", "postern.msg",
 	"postern.actor" TO p_owner, p_submit, p_read, p_review, p_relay, p_policy,
 	p_ctl, p_seal, p_auth;
 
+-- step: schemas
 CREATE SCHEMA IF NOT EXISTS d AUTHORIZATION p_owner;
 CREATE SCHEMA IF NOT EXISTS api AUTHORIZATION p_owner;
 GRANT USAGE ON SCHEMA d TO p_submit, p_read, p_review, p_relay, p_policy,

@@ -395,6 +395,8 @@ count(const struct submit *s, const struct commit_result *r)
 
 	if (r != NULL && r->code != E_NONE && r->unknown)
 		outcome = "lost";
+	else if (r != NULL && r->code == E_STORAGE_FULL)
+		outcome = "full";
 	else if (r != NULL && r->code == E_NONE)
 		outcome = r->replay || r->already_held ? "replay"
 			  : r->state == STATE_HELD     ? "held"

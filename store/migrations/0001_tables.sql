@@ -32,6 +32,7 @@ CREATE TABLE d.deployment (
 	epoch int NOT NULL DEFAULT 1,
 	gen int NOT NULL DEFAULT 1,
 	secret bytea NOT NULL CHECK (octet_length(secret) = 32),
+	restored text, -- the last setting postern.restored that was finished
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
 
 CREATE TABLE d.global_pause (

@@ -170,7 +170,7 @@ SELECT d.let('p_policy', 'fair', 'SELECT + INSERT + UPDATE (vt)', 'all');
 SELECT d.let('p_policy', 'allow_rule', 'SELECT + UPDATE (uses_left)', 'all');
 
 -- posternctl: everything that is no mail; of mail the envelope and states.
-SELECT d.let('p_ctl', 'deployment', 'INSERT + UPDATE (gen, epoch)', 'all');
+SELECT d.let('p_ctl', 'deployment', 'INSERT + UPDATE (gen, epoch, restored)', 'all');
 SELECT d.let('p_ctl', 'global_pause', 'UPDATE (paused_at, reason)', 'all');
 SELECT d.let('p_ctl', 'tenant', 'SELECT + INSERT + UPDATE (name,
 	need_approvals, hold_for, approve_ttl, seal_subject, weight, paused_at,

@@ -545,7 +545,7 @@ END $$;
 CREATE FUNCTION api.ready_1() RETURNS TABLE (status int, code text,
 	deployment bytea, epoch int, gen int, schema int, system_id bigint,
 	timeline int, durable boolean, weeks_ahead int, now timestamptz,
-	lsn bigint, history text, unsealed_seconds int)
+	lsn bigint, history text, unsealed_seconds int, restored boolean)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 #variable_conflict use_column
@@ -560,7 +560,9 @@ BEGIN
 	        JOIN pg_roles r ON r.oid = z.setrole
 	        WHERE r.rolname LIKE 'l\_%'),
 	    d.weeks_ahead(), clock_timestamp(), h.lsn, h.history,
-	    d.unsealed_seconds()
+	    d.unsealed_seconds(),
+	    coalesce(current_setting('postern.restored', true), '')
+	    NOT IN ('', coalesce(y.restored, ''))
 	    FROM d.log_place() h LEFT JOIN d.deployment y ON y.one;
 END $$;
 

@@ -852,7 +852,8 @@ BEGIN
 	UPDATE d.global_pause g SET paused_at = coalesce(g.paused_at,
 	    clock_timestamp()), reason = 'restored from a backup';
 	UPDATE d.deployment y SET epoch = greatest(y.epoch, coalesce(seen, 0)) + 1,
-	    gen = y.gen + 1 RETURNING y.epoch, y.gen INTO e;
+	    gen = y.gen + 1, restored = nullif(current_setting('postern.restored',
+	    true), '') RETURNING y.epoch, y.gen INTO e;
 	PERFORM d.audit_gen(e.gen);
 	FOR m IN SELECT y.message_id, y.tenant_id, y.inbox_id, y.state,
 	    n.hold_for FROM d.state y JOIN d.tenant n ON n.tenant_id = y.tenant_id
@@ -1085,6 +1086,12 @@ BEGIN
 	    ('version', CASE WHEN current_setting('server_version_num')::int
 	        >= 150014 THEN 'ok' ELSE 'error' END,
 	        current_setting('server_version'), 'upgrade to 15.14 or newer'),
+	    ('restore', CASE WHEN coalesce(current_setting('postern.restored',
+	        true), '') NOT IN ('', coalesce((SELECT y.restored
+	        FROM d.deployment y), '')) THEN 'error' ELSE 'ok' END,
+	        coalesce('from the backup of ' || nullif(current_setting(
+	        'postern.restored', true), ''), 'never by posternctl'),
+	        'posternctl restore-finish --reason TEXT'),
 	    ('global pause', CASE WHEN EXISTS (SELECT 1 FROM d.global_pause g
 	        WHERE g.paused_at IS NOT NULL) THEN 'warning' ELSE 'ok' END,
 	        coalesce((SELECT 'since ' || g.paused_at::text

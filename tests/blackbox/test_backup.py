@@ -116,14 +116,17 @@ class Drill(Relaying):
             "seal"]), cwd="/")
 
     def verify(self, heads):
-        """audit verify, with the public half of the sealer's key."""
+        self.audit_pub()
+        return self.ctl("audit", "verify", "--head", heads)
+
+    def audit_pub(self):
+        """The public half of the sealer's key has a file, too."""
         path = self.path("keys", "seal.key")
         with open(path) as f:
             seed = seals.unbase32(f.read().split()[1], 32)
         public = nacl.signing.SigningKey(seed).verify_key
         if not os.path.exists(path + ".pub"):
             seals.key_file(path + ".pub", "audit-pub", bytes(public), True)
-        return self.ctl("audit", "verify", "--head", heads)
 
     def redis_call(self, *words):
         with socket.socket(socket.AF_UNIX) as s:

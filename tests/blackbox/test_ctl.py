@@ -231,7 +231,8 @@ def test_redis_load(site):
 FREE = {"keygen", "migrate", "redis load", "login", "logout",
         "operator create", "operator recover", "claim", "tighten", "pause", "seal",
         "audit verify", "audit head", "verify", "maintain", "restore-finish", "doctor",
-        "mcp", "ready"}
+        "mcp", "ready",
+        "backup", "restore", "database verify", "init", "status"}
 GUARDED = {
     "operator list": [], "operator disable": ["eve"],
     "tenant create": ["x"], "tenant list": [],

@@ -207,6 +207,51 @@ test_proxy_headers(void **state)
 }
 
 static void
+test_proxy_lines(void **state)
+{
+	static const struct {
+		const char *line, *peer; /* NULL: refused */
+		int port;
+	} facts[] = {
+		{ "PROXY TCP4 192.0.2.7 127.0.0.1 12345 587\r\nEHLO",
+		    "192.0.2.7", 12345 },
+		{ "PROXY TCP6 2001:db8::7 ::1 1 587\r\n", "2001:db8::7", 1 },
+		{ "PROXY UNKNOWN\r\nEHLO", "10.0.0.1", 0 },
+		{ "PROXY TCP4 2001:db8::7 ::1 1 587\r\n", NULL, 0 },
+		{ "PROXY TCP4 192.0.2.7 127.0.0.1 65536 587\r\n", NULL, 0 },
+		{ "PROXY TCP4 192.0.2.7 127.0.0.1 1\r\n", NULL, 0 },
+		{ "PROXY TCP4 192.0.2.7 127.0.0.1 1 2\n", NULL, 0 },
+		{ "PROXY\r\nEHLO x\r\n", NULL, 0 },
+	};
+	struct net_peer peer;
+	size_t used, i, k;
+
+	(void)state;
+	for (i = 0; i < sizeof facts / sizeof *facts; i++) {
+		const unsigned char *p = (const unsigned char *)facts[i].line;
+		size_t n = strlen(facts[i].line);
+		size_t end =
+		    (size_t)(strchr(facts[i].line, '\n') - facts[i].line) + 1;
+
+		print_message("%s", facts[i].line);
+		peer = peer_of("10.0.0.1");
+		/* What is asked for never reaches behind the line. */
+		for (k = 0; facts[i].peer != NULL && k < end; k++) {
+			assert_int_equal(net_proxy_parse(p, k, &peer, &used),
+			    NET_PROXY_MORE);
+			assert_true(used > k && used <= end);
+		}
+		assert_int_equal(net_proxy_parse(p, n, &peer, &used),
+		    facts[i].peer != NULL ? NET_PROXY_OK : NET_PROXY_BAD);
+		if (facts[i].peer == NULL)
+			continue;
+		assert_int_equal(used, end);
+		assert_string_equal(peer.text, facts[i].peer);
+		assert_int_equal(peer.port, facts[i].port);
+	}
+}
+
+static void
 test_bind(void **state)
 {
 	static const char *const bad[] = { "", "587", ":587", "host:587",
@@ -245,6 +290,7 @@ main(void)
 		cmocka_unit_test(test_ledger_blame_fades),
 		cmocka_unit_test(test_ledger_never_grows),
 		cmocka_unit_test(test_proxy_headers),
+		cmocka_unit_test(test_proxy_lines),
 		cmocka_unit_test(test_bind),
 	};
 
