@@ -40,6 +40,7 @@ struct api_watch {
 	int64_t tenant, inbox;
 	bool has_place;
 	bool skip_held; /* of a message that is asked about */
+	bool over; /* its time was over before the first look */
 };
 
 static void
@@ -187,10 +188,16 @@ answer_wait(struct api_watch *w, json_t *events)
 	http_reply_json(req, 200, doc);
 }
 
+/* Not without a place to go on from: the first look is always waited for. */
 static void
 on_wait_over(void *arg)
 {
-	answer_wait(arg, json_array());
+	struct api_watch *w = arg;
+
+	if (w->has_place)
+		answer_wait(w, json_array());
+	else
+		w->over = true;
 }
 
 static void
@@ -214,7 +221,7 @@ on_wait_news(void *arg, enum err_code code, const struct store_happening *e,
 	for (i = 0; i < count; i++)
 		if (!w->skip_held || e[i].n > 1)
 			json_array_append_new(events, event_json(&e[i]));
-	if (json_array_size(events) > 0)
+	if (json_array_size(events) > 0 || w->over)
 		answer_wait(w, events);
 	else
 		json_decref(events);

@@ -89,7 +89,7 @@ on_answer(void *arg, enum pg_err err, const struct pg_result *res)
 	f->req = NULL;
 	if (code == E_NONE && pg_rows(res) <= BATCH + 1)
 		tell(f, res);
-	else if (code == E_UNKNOWN_API_KEY)
+	else if (code == E_UNKNOWN_API_KEY || code == E_NOT_FOUND)
 		f->fn(f->arg, code, NULL, 0, &f->place);
 	else
 		look_again(f, false);

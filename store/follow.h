@@ -44,8 +44,8 @@ struct store_happening {
 /*
  * Runs from the loop: once with what there was (or nothing) behind `from`,
  * then whenever there is more. `next` is the place behind all of it. A `code`
- * (unknown_api_key) is the last call; a database that is away is none. Events
- * are borrowed. store_follow_end() is fine from inside.
+ * (unknown_api_key, not_found of `only`) is the last call; a database that is
+ * away is none. Events are borrowed. store_follow_end() is fine from inside.
  */
 typedef void store_follow_fn(void *arg, enum err_code code,
     const struct store_happening *e, size_t count,

@@ -423,6 +423,16 @@ DECLARE
 	    - interval '10 minutes';
 BEGIN
 	c := d.agent(t, k, a);
+	-- Nothing will ever happen to what is not there for this key.
+	IF c.status = 200 AND one IS NOT NULL AND NOT EXISTS (SELECT 1
+	    FROM d.message m WHERE m.message_id = one AND m.tenant_id = t
+	    AND m.version = 1 AND m.inbox_id = c.inbox_id AND (c.scope <> 's'
+	    OR m.key_id IN (SELECT z.key_id FROM d.credential z
+	        WHERE z.tenant_id = t AND z.inbox_id = c.inbox_id
+	        AND z.lineage = c.lineage))) THEN
+		c.status := 404;
+		c.code := 'not_found';
+	END IF;
 	IF c.status <> 200 THEN
 		SELECT c.status, c.code INTO status, code;
 		RETURN NEXT;

@@ -92,6 +92,29 @@ def test_wait_times_out_and_says_where_to_go_on(bot):
     assert again["timed_out"], again
 
 
+def test_a_wait_always_has_a_place(gate, bot):
+    """Even when its time is over before the database answers."""
+    sent = stored(bot.send(subject="slow look"))
+    lock = gate.connect()
+    lock.autocommit = False
+    with lock.cursor() as cur:
+        cur.execute("LOCK TABLE d.event IN ACCESS EXCLUSIVE MODE")
+    got = {}
+    t = threading.Thread(target=lambda: got.update(doc=bot.get(
+        "/v1/wait?timeout=0&message_id=" + sent["message_id"])[2]))
+    t.start()
+    try:
+        postern.wait_until("the look waits", lambda: gate.sql(
+            "SELECT count(*) AS n FROM pg_locks WHERE NOT granted")[0]["n"])
+        t.join(1)  # longer than the 200 ms that the wait gives itself
+        assert t.is_alive()
+    finally:
+        lock.rollback()
+        lock.close()
+    t.join(30)
+    assert got["doc"]["timed_out"] and got["doc"]["next"]
+
+
 def test_wait_blocks_until_something_happens(bot):
     sent = stored(bot.send(subject="to be canceled"))
     got = {}
@@ -166,9 +189,11 @@ def test_nobody_sees_what_happens_to_others(gate, bot):
     other = Client(gate, gate.other.key)
     place = other.get("/v1/wait?timeout=0")[2]["next"]
     sent = stored(bot.send(subject="private"))
-    for query in ("after=" + place, "message_id=" + sent["message_id"]):
-        doc = other.get("/v1/wait?timeout=1&" + query)[2]
-        assert doc["timed_out"], doc
+    doc = other.get("/v1/wait?timeout=1&after=" + place)[2]
+    assert doc["timed_out"], doc
+    for query in ("", "&after=" + place):
+        assert refusal(other.get("/v1/wait?timeout=9&message_id=%s%s" % (
+            sent["message_id"], query))) == (404, "not_found")
     # the other's place is only a place in one's own inbox
     mine = bot.get("/v1/wait?timeout=1&after=" + place)[2]["events"]
     assert sent["message_id"] in [e["message_id"] for e in mine]
