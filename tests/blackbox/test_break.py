@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: ISC
 """
 Twelve things that break. For each: doctor names it, what its fix says is done
-and works; with --full also a shipped alert is seen in the real Prometheus.
+and works; with --full also a shipped alert (of all but DNS) is seen in the
+real Prometheus.
 """
 import json
 import os
@@ -204,8 +205,6 @@ def dns(d):
     was = d.extra["deliver"]["smarthost"]
     d.set_conf("deliver", smarthost="no-such-host.invalid:25")
     d.worker.send(signal.SIGHUP)
-    if FULL:
-        d.several()
 
     def fix():
         d.set_conf("deliver", smarthost=was)
@@ -259,7 +258,8 @@ TABLE = [
     (audit_chain, "audit log", "error", "restore", "PosternAuditBroken"),
     (worker, "postern-deliver", "warning", "systemctl start postern-deliver",
      "PosternDown"),
-    (dns, "dns", "error", "resolver", "PosternNextHopAway"),
+    # A name that is not found is no attempt yet, so no alert counts it.
+    (dns, "dns", "error", "resolver", None),
     (smarthost, "smarthost", "error", "deliver.smarthost",
      "PosternNextHopAway"),
 ]
@@ -274,7 +274,7 @@ def test_named_and_put_right(d, case):
         got, says = d.found(finding, **getattr(d, "shim", {}))
         assert got == level, d.doctor()
         assert words in says, says
-        if FULL:
+        if FULL and alert:
             d.prometheus.seen(alert)
     finally:
         fix()
@@ -286,5 +286,5 @@ def test_every_alert_of_the_table_is_shipped():
     with open(os.path.join(postern.TOP, "deploy", "prometheus",
                            "postern.rules.yml")) as f:
         shipped = set(re.findall(r"alert: (\w+)", f.read()))
-    assert {c[4] for c in TABLE} <= shipped
+    assert {c[4] for c in TABLE if c[4]} <= shipped
     assert len(TABLE) == 12
