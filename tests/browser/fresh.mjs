@@ -49,8 +49,15 @@ await new Promise((resolve, reject) => {
     (facts.undo_seconds + 60) * 1000);
   look();
 });
-const got = arrived().map((n) => fs.readFileSync(
-  path.join(folder, n.replace('.json', '.eml'))));
+// In front of the frozen bytes the worker says by whom they were reviewed.
+const identity = /^Postern-Identity: [^\r\n]+(\r\n[ \t][^\r\n]+)*\r\n/;
+const got = arrived().map((n) => {
+  const bytes = fs.readFileSync(path.join(folder, n.replace('.json', '.eml')));
+  const field = identity.exec(bytes.toString('latin1'));
+  if (!field)
+    throw new Error('a message without Postern-Identity');
+  return bytes.subarray(field[0].length);
+});
 for (const bytes of frozen) {
   if (!got.some((g) => g.equals(bytes)))
     throw new Error('what arrived is not what was shown');
