@@ -12,7 +12,15 @@
 struct work {
 	struct buf *out;
 	unsigned links; /* open spans of links: bit 0 is the innermost */
+	size_t most; /* of `out`: a reference makes much of little */
 };
+
+/* For md4c: anything but 0 ends it. */
+static int
+go_on(const struct work *w)
+{
+	return w->out->n > w->most ? -1 : 0;
+}
 
 static void
 put_text(struct buf *out, const char *p, size_t n)
@@ -148,7 +156,7 @@ on_enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
 		    ((MD_BLOCK_OL_DETAIL *)detail)->start);
 	else if (name != NULL)
 		buf_printf(w->out, "<%s>", name);
-	return 0;
+	return go_on(w);
 }
 
 static int
@@ -164,7 +172,7 @@ on_leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
 		buf_puts(w->out, "</code></pre>\n");
 	else if (name != NULL)
 		buf_printf(w->out, "</%s>\n", name);
-	return 0;
+	return go_on(w);
 }
 
 static const char *
@@ -186,7 +194,7 @@ on_enter_span(MD_SPANTYPE type, void *detail, void *arg)
 		enter_link(w, detail);
 	else if (span_name(type) != NULL)
 		buf_printf(w->out, "<%s>", span_name(type));
-	return 0;
+	return go_on(w);
 }
 
 static int
@@ -199,7 +207,7 @@ on_leave_span(MD_SPANTYPE type, void *detail, void *arg)
 		leave_link(w);
 	else if (span_name(type) != NULL)
 		buf_printf(w->out, "</%s>", span_name(type));
-	return 0;
+	return go_on(w);
 }
 
 static int
@@ -217,7 +225,7 @@ on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *arg)
 		buf_add(w->out, p, n); /* &name; or a number: md4c saw to it */
 	else
 		put_text(w->out, p, n);
-	return 0;
+	return go_on(w);
 }
 
 bool
@@ -232,7 +240,7 @@ markdown_html(struct buf *out, struct str text)
 		.leave_span = on_leave_span,
 		.text = on_text,
 	};
-	struct work w = { .out = out };
+	struct work w = { .out = out, .most = out->n + MARKDOWN_HTML_MAX };
 
 	if (text.n > MARKDOWN_MAX)
 		return false;

@@ -13,8 +13,9 @@
 #include "base/str.h"
 
 #define MARKDOWN_MAX (128 * 1024) /* bytes of a text */
+#define MARKDOWN_HTML_MAX (16 * MARKDOWN_MAX) /* and of what becomes of it */
 
-/* Appends a whole document; false when the text is longer, or memory short. */
+/* Appends a whole document; false when either is longer, or memory short. */
 MUST_CHECK bool markdown_html(struct buf *out, struct str text);
 
 #endif

@@ -121,6 +121,26 @@ hostile(void **state)
 	buf_free(&out);
 }
 
+/* Few bytes that stand for many: a long address that is named often. */
+static void
+grows(void **state)
+{
+	static const char head[] = "[a]: http://";
+	static char text[MARKDOWN_MAX];
+	struct buf out = { 0 };
+	size_t at;
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	memcpy(text, head, sizeof(head) - 1);
+	memcpy(text + 60000, "\n\n", 2);
+	for (at = 60002; at + 3 <= sizeof(text); at += 3)
+		memcpy(text + at, "[a]", 3);
+	assert_false(markdown_html(&out, (struct str){ text, at }));
+	assert_true(out.n < MARKDOWN_HTML_MAX + MARKDOWN_MAX);
+	buf_free(&out);
+}
+
 int
 main(void)
 {
@@ -128,6 +148,7 @@ main(void)
 		cmocka_unit_test(each_case),
 		cmocka_unit_test(too_long),
 		cmocka_unit_test(hostile),
+		cmocka_unit_test(grows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
