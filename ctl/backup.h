@@ -11,6 +11,8 @@
 #define BACKUP_KEYS "keys.vault"
 #define BACKUP_STATE "state"
 
+/* Does a file of the state folder belong into a backup? No path is a name. */
+bool backup_is_state(const char *name);
 /*
  * --passphrase-file, or asked for on the terminal, `twice` for a new one.
  * False, reported.

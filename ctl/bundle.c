@@ -71,6 +71,10 @@ add_of_program(struct ctl *ctl, struct paths *paths, const char *program)
 	add_folder_of(paths, c->keys_secrets_key_file);
 	add_folder_of(paths, c->keys_seal_key_file);
 	add_folder_of(paths, c->keys_auth_key_file);
+	add_folder_of(paths, c->keys_auth_pub_file);
+	add_folder_of(paths, c->keys_identity_key_file);
+	add_folder_of(paths, c->keys_identity_pub_file);
+	add_folder_of(paths, c->keys_bounce_key_file);
 	add_folder_of(paths, c->keys_deployment_file);
 	add_path(paths, c->redis_password_file);
 	add_path(paths, c->deliver_smarthost_password_file);

@@ -127,6 +127,14 @@ is_note(const char *name)
 	return dot != NULL && strcmp(dot, ".deployment") == 0;
 }
 
+bool
+backup_is_state(const char *name)
+{
+	return strchr(name, '/') == NULL &&
+	       (strncmp(name, "audit-heads", 11) == 0 ||
+		   strcmp(name, "revoked-keys") == 0 || is_note(name));
+}
+
 /* What a backup of the database cannot know; sessions are nobody's. */
 static bool
 copy_state(struct backup *b)
@@ -139,9 +147,7 @@ copy_state(struct backup *b)
 		return ctl_fail(b->ctl, "%s: %s", b->ctl->conf->state_dir,
 			   strerror(errno)) == 0;
 	while (ok && (e = readdir(dir)) != NULL) {
-		if (strncmp(e->d_name, "audit-heads", 11) == 0 ||
-		    strcmp(e->d_name, "revoked-keys") == 0 ||
-		    is_note(e->d_name))
+		if (backup_is_state(e->d_name))
 			ok = copy_state_file(b, e->d_name);
 	}
 	(void)closedir(dir);

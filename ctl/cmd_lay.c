@@ -256,14 +256,42 @@ lay_database(const struct lay *l)
 	return ok;
 }
 
+/*
+ * Where the state folder is. The manifest is not under the passphrase: whoever
+ * could write the backup could name any folder of this host in it.
+ */
+static char *
+state_folder(const struct lay *l)
+{
+	struct str rest = buf_str(&l->bundle);
+	struct bundle_file first;
+	struct err err = { 0 };
+	struct conf *c;
+	char *path, *folder = NULL;
+
+	if (!bundle_next(&rest, &first))
+		return NULL;
+	path = xasprintf("%s%s", l->root, first.path);
+	c = conf_load(path, "posternctl", &err);
+	if (c != NULL)
+		folder = xasprintf("%s%s", l->root, c->state_dir);
+	else
+		(void)ctl_fail(l->ctl, "%s", err.text);
+	conf_free(c);
+	free(path);
+	free(first.path);
+	return folder;
+}
+
 /* One file of the state folder, unless there is a newer one. */
 static bool
-lay_state_file(const struct lay *l, const char *folder, const json_t *file)
+lay_state_file(const struct lay *l, const char *folder, const char *name,
+    const json_t *file)
 {
-	const char *name = strchr(ctl_text(file, "name"), '/') + 1;
 	char *from = xasprintf("%s/" BACKUP_STATE "/%s", l->dir, name);
 	char *to = xasprintf("%s/%s", folder, name);
-	struct files_meta meta = { .mode = (unsigned)ctl_int(file, "mode") };
+	struct files_meta meta = { .mode =
+				       (unsigned)ctl_int(file, "mode") & 0666 };
 	struct err err = { 0 };
 	bool ok;
 
@@ -282,16 +310,22 @@ static bool
 lay_state(const struct lay *l)
 {
 	const json_t *files = json_object_get(l->manifest, "files"), *file;
-	char *folder =
-	    xasprintf("%s%s", l->root, ctl_text(l->manifest, "state_dir"));
-	bool ok = true;
+	char *folder = state_folder(l);
+	bool ok = folder != NULL;
+	const char *name;
 	size_t i;
 
 	json_array_foreach(files, i, file)
 	{
-		if (strncmp(ctl_text(file, "name"), BACKUP_STATE "/",
-			sizeof(BACKUP_STATE)) == 0)
-			ok = ok && lay_state_file(l, folder, file);
+		name = ctl_text(file, "name");
+		if (strncmp(name, BACKUP_STATE "/", sizeof(BACKUP_STATE)) != 0)
+			continue;
+		name += sizeof(BACKUP_STATE);
+		if (ok && backup_is_state(name))
+			ok = lay_state_file(l, folder, name, file);
+		else
+			ok = ok && ctl_fail(l->ctl, "the manifest names %s",
+				       name) == 0;
 	}
 	free(folder);
 	return ok;

@@ -18,7 +18,7 @@ import nacl.pwhash
 import pytest
 
 from tests.blackbox.test_backup import PROGRAMS, SAY, Drill
-from tests.lib import pages, postern
+from tests.lib import pages, postern, seals
 
 # The drill's numbers; a hundred sends take too long for every day.
 FULL = os.environ.get("POSTERN_FULL") == "1"
@@ -39,9 +39,17 @@ class Site(Drill):
                 "basic_archive.archive_directory": wal})
             self.start_postgres()
         self.audit_pub()
+        self.keep_apart()
         self.phrase = self.path("phrase")
         with open(self.phrase, "w") as f:
             f.write("a phrase for the drill\n")
+
+    def keep_apart(self):
+        """A key file may have a folder of its own."""
+        os.mkdir(self.path("apart"), 0o755)
+        path = self.path("apart", "identity.pub")
+        seals.key_file(path, "identity-pub", os.urandom(32), True)
+        self.set_conf("keys", identity_pub_file=path)
 
     def send_many(self, count):
         """Twenty an inbox, the most of an hour; their ids, when sent."""
@@ -201,6 +209,39 @@ def test_refusals_change_nothing(d, facts):
                                     "--passphrase-file", d.phrase)
 
 
+@pytest.mark.parametrize("change,written", [
+    ({"state_dir": "/elsewhere"}, True), ("state/../../out", False)])
+def test_the_manifest_does_not_say_where(d, facts, change, written):
+    """Whoever can write a backup cannot write anywhere as who restores it."""
+    bad, root = d.path("forged"), d.path("root")
+    for path in (bad, root):
+        shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(d.path("copy"), bad)
+    with open(os.path.join(bad, "manifest.json")) as f:
+        manifest = json.load(f)
+    note = next(x for x in manifest["files"]
+                if x["name"] == "state/l_worker.deployment")
+    if written:
+        manifest.update(change)
+        note["mode"] = 0o4755
+    else:
+        note["name"] = change
+        shutil.copy(os.path.join(bad, "state", "l_worker.deployment"),
+                    os.path.normpath(os.path.join(bad, change)))
+    with open(os.path.join(bad, "manifest.json"), "w") as f:
+        json.dump(manifest, f)
+    words = ("restore", bad, "--root", root, "--passphrase-file", d.phrase)
+    inside = root + d.path("state")
+    if written:
+        d.ctl(*words)
+        laid = os.path.join(inside, "l_worker.deployment")
+        assert os.stat(laid).st_mode & 0o7111 == 0
+    else:
+        assert "manifest names" in d.refused(*words)
+    assert not os.path.exists(root + "/elsewhere")
+    assert not os.path.exists(os.path.normpath(inside + "/../out"))
+
+
 def check(d, facts, known):
     """After restore-finish: what is held, what stays ended."""
     assert {d.state(m) for m in facts["sent"]} == {"sent"}
@@ -232,6 +273,7 @@ def check(d, facts, known):
 def test_to_the_end_of_the_backup(d, facts):
     """Database and keys are gone; the state folder is not."""
     shutil.move(d.path("keys"), d.path("keys.lost"))
+    shutil.move(d.path("apart"), d.path("apart.lost"))
     os.rename(d.conf, d.conf + ".lost")
     said = d.lay_out("copy")
     assert "restore-finish" in said
@@ -241,7 +283,9 @@ def test_to_the_end_of_the_backup(d, facts):
             assert f.read() == g.read(), name
         assert os.stat(a).st_mode == os.stat(b).st_mode
         assert os.stat(a).st_uid == os.stat(b).st_uid
-    os.chmod(d.path("keys"), 0o711)
+    for name in ("keys", "apart"):
+        os.chmod(d.path(name), 0o711)
+    assert os.listdir(d.path("apart")) == ["identity.pub"]
     for program in PROGRAMS:
         assert "restore-finish" in d.refusal(program)
     assert not d.sql("SELECT 1 FROM d.state WHERE message_id = %s",
