@@ -151,16 +151,31 @@ job_store(void *arg)
 static bool
 is_next_part(const struct job *job)
 {
-	size_t i, done = 0;
+	int groups = job->groups, tried = job->attempts;
+	size_t i, done = 0, late = 0;
 
 	for (i = 0; i < job->row_count; i++) {
 		if (job->rows[i].result == RELAY_DELIVERED)
 			done++;
 		else if (job->rows[i].result == RELAY_DEFERRED &&
-			 job->rows[i].code != TOO_MANY_RCPTS)
-			return false;
+			 (job->rows[i].code != TOO_MANY_RCPTS || groups > 1))
+			late++;
 	}
-	return done > 0 || job->has_rest;
+	if (groups <= 1)
+		return done > 0 && late == 0;
+	/* Each group has its turn before the first of them has another. */
+	if (late == 0)
+		groups--;
+	else
+		tried++;
+	return tried == 0 || tried % groups != 0;
+}
+
+/* How often each of the groups was tried. */
+static int
+turns(const struct job *job)
+{
+	return job->groups > 1 ? job->attempts / job->groups : job->attempts;
 }
 
 void
@@ -173,7 +188,7 @@ job_finish(struct job *job, struct relay_rcpt *v, size_t n)
 		free(job->rows);
 	job->rows = v;
 	job->row_count = n;
-	job->retry_s = is_next_part(job) ? 1 : backoff_seconds(job->attempts);
+	job->retry_s = is_next_part(job) ? 1 : backoff_seconds(turns(job));
 	job_give_up_late(job);
 	for (i = 0; i < n; i++)
 		log_result(job, &v[i]);

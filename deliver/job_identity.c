@@ -14,22 +14,27 @@
 #include "deliver/job_internal.h"
 #include "seal/jws.h"
 
-/* Keep what may go together; the rest comes with the next lease. */
+/*
+ * Keep what may go together: who is visible, or one other, whichever was tried
+ * least. The rest comes with the next leases.
+ */
 static void
 split_hidden(struct job *job)
 {
-	size_t i, n = 0;
+	bool seen, first = false;
+	size_t i, n = 0, hidden = 0;
 
 	for (i = 0; i < job->due_count; i++) {
-		if (!identity_is_visible(job->head, job->due_rcpt[i]))
+		seen = identity_is_visible(job->head, job->due_rcpt[i]);
+		first |= seen && i == 0;
+		hidden += !seen;
+		if (i > 0 && !(seen && first))
 			continue;
 		job->due[n] = job->due[i];
 		job->due_rcpt[n] = job->due_rcpt[i];
 		job->due_notify[n++] = job->due_notify[i];
 	}
-	if (n == 0)
-		n = 1;
-	job->has_rest = n < job->due_count;
+	job->groups = (int)(hidden + (hidden < job->due_count));
 	job->due_count = n;
 }
 

@@ -122,7 +122,7 @@ struct job {
 	struct buf identity; /* the field, signed */
 	bool by_policy;
 	unsigned round;
-	bool has_rest; /* recipients of the domain that go by themselves */
+	int groups; /* of recipients, each to go by itself; 0: one */
 
 	struct route_host hosts[ROUTE_HOSTS_MAX];
 	size_t host_count, host_at;

@@ -127,7 +127,8 @@ BEGIN
 	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
 	    m.body_tag, m.send_at, m.not_after, r.by_what::text, r.mode,
 	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
-	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.ix) FROM d.delivery v
+	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
+	        FROM d.delivery v
 	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
 	        AND v.status IN (0, 4)), (l.q).attempts,
 	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,

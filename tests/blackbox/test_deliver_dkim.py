@@ -366,6 +366,28 @@ def test_hidden_recipients_go_by_themselves(signing, mx):
             assert ("not sent" in said) == (rcpt not in m["rcpts"]), said
 
 
+@pytest.mark.parametrize("reply", ["450 4.2.2 full", "452 4.5.3 later"])
+def test_each_hidden_recipient_has_its_turn(signing, mx, reply):
+    """One that waits keeps no other from being tried; nobody is pressed."""
+    r = signing
+    rcpts = ["ann@dest.example", "boss@dest.example", "hr@dest.example"]
+    asked = []
+
+    def on_rcpt(session, line):
+        asked.append(line.split("<")[1].split(">")[0])
+        later = reply.startswith("452") or "hr@" not in line
+        return reply if later else None
+
+    mx.script["RCPT"] = on_rcpt
+    mid = r.submit(rcpts=rcpts, raw=PLAIN + b"\r\nx\r\n")
+    postern.wait_until("the message rests", lambda: r.sql(
+        "SELECT 1 FROM d.send_q WHERE message_id = %s AND lease IS NULL "
+        "AND due_at > clock_timestamp() + interval '30 seconds'", mid))
+    if reply.startswith("450"):
+        assert [m["rcpts"] for m in mx.messages] == [rcpts[2:]]
+    assert asked == rcpts
+
+
 # -- keys ---------------------------------------------------------------------
 
 def test_the_private_keys_are_sealed(signing):
