@@ -587,7 +587,7 @@ BEGIN
 		    AND send_at[i] = 0 AND kind[i] = 'l' AND length(door[i]) = 1
 		    AND (not_after[i] = 0 OR not_after[i] > now_us)
 		    AND abs(d.uuid_ms(mid[i]) - now_us / 1000) <= 600000
-		    AND (rcpts[i] ~ '^[!-~]+@[!-~]+$' AND length(rcpts[i]) <= 320
+		    AND (rcpts[i] ~ '^[!-?A-~][!-~]*@[!-?A-~]+$' AND length(rcpts[i]) <= 320
 		    OR d.rcpts_sound(rcpts[i])) AND (i = ANY (blocked)) IS NOT TRUE
 		    AND n_used < left_n[j] AND n_used < left_h[j]
 		    AND b_used + size[i] <= left_b[j] THEN

@@ -32,6 +32,8 @@ def test_one_bad_row_never_fails_its_neighbours(w, x, su):
         (dict(x.message(), send_at=5), 412, "digest_mismatch"),
         (x.message(not_after=1), 422, "validation_error"),
         (x.message(rcpts=["nobody"]), 422, "invalid_address"),
+        (x.message(rcpts=["a@x.example@"]), 422, "invalid_address"),
+        (x.message(rcpts=["@@x.example"]), 422, "invalid_address"),
         (dict(x.message(), rcpts=""), 422, "invalid_address"),
         (dict(x.message(["a@x.example", "b@x.example"]),
               rcpts="b@x.example\na@x.example"), 422, "invalid_address"),
