@@ -465,7 +465,10 @@ BEGIN
 	END IF;
 	SELECT z.* INTO i FROM d.job_item z WHERE z.job_id = job
 	    AND z.ix = job_approve_1.item;
-	what := coalesce(what, CASE WHEN NOT FOUND THEN 'not_found'
+	-- Locked first: who raises it now has done so when it is looked at.
+	PERFORM 1 FROM d.state y WHERE y.message_id = i.message_id
+	    AND y.tenant_id = i.tenant_id FOR UPDATE;
+	what := coalesce(what, CASE WHEN i.job_id IS NULL THEN 'not_found'
 	    WHEN EXISTS (SELECT 1 FROM d.state y
 	    WHERE y.message_id = i.message_id AND y.state = 1 AND y.risk >= 25)
 	    THEN 'risky' END);

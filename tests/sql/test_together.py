@@ -3,6 +3,9 @@
 import hashlib
 import os
 import struct
+import threading
+import time
+import uuid
 
 import pytest
 
@@ -282,6 +285,42 @@ def test_approval_refuses_and_lists_what_is_risky(w, x, su, people):
                low[0]) == "job"
     assert call1(w.rv, "undo_1", s=s, mid=low[0], for_version=1,
                  for_round=1)["status"] == 200
+
+
+def test_mail_that_is_found_risky_during_its_approval_waits(db, w, x, su,
+                                                            people):
+    """Somebody opens it just then: his commit comes between the look at the
+    risk and the decision, which waits for it."""
+    s = people["two"]
+    mid = held(w, x, 1, risk=10)[0]
+    job, _ = make(w, s, "a", inbox=x.inbox)
+    assert confirm(w, s, job, category=None)["status"] == 200
+    other, mine = db.connect("l_review", False), db.connect("l_review")
+    assert call1(other, "review_risk_1", s=people["one"], mid=mid,
+                 for_version=1, higher=60)["status"] == 200
+    got = []
+    t = threading.Thread(target=lambda: got.append(call1(
+        mine, "job_approve_1", s=s, job=job, item=1, relay_box=b"r" * 200,
+        tag=b"g" * 32, expiry=int(time.time() + 3600) * 10**6,
+        undo_seconds=10, failed=None)))
+    t.start()
+    try:
+        end = time.time() + 20
+        while not one(su, "SELECT count(*) FROM pg_stat_activity WHERE pid = "
+                      "%s AND wait_event_type = 'Lock'",
+                      mine.info.backend_pid):
+            assert time.time() < end and t.is_alive()
+            time.sleep(0.01)
+    finally:
+        other.commit()
+        t.join()
+    assert got[0]["status"] == 200
+    assert one(su, "SELECT outcome FROM d.job_item WHERE job_id = %s",
+               job) == "risky"
+    assert one(su, "SELECT state FROM d.state WHERE message_id = %s",
+               mid) == 1
+    other.close()
+    mine.close()
 
 
 def test_a_job_reaches_no_further_than_its_maker(w, x, people):
