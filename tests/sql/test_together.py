@@ -420,3 +420,36 @@ def test_live_tells_what_is_new_in_the_scope(w, x, people):
     assert not set(new(people["one"], mids[-1])) & {first, *mids}
     assert call1(w.rv, "live_1", s=os.urandom(32), after=None)[
         "status"] == 401
+
+
+def test_live_reads_the_newest_only_whoevers_they_are(w, su, people):
+    """A quiet tenant's page does not read a busy one's mail again and again,
+    each second, to find that none of it is in its scope."""
+    mid = held(w, w.inboxes[-1], 1)[0]
+
+    def new(after):
+        return [r["id"] for r in call(w.rv, "live_1", s=people["far"],
+                                      after=after) if r["what"] == "new"]
+    before = uuid.UUID(int=mid.int - 1)
+    assert mid in new(before)
+    base = uuid7()
+    while str(base)[:23] <= str(mid)[:23]:
+        base = uuid7()
+    cur = su.cursor()
+    cur.execute("SET session_replication_role = replica")
+    try:
+        for n, found in ((4000, True), (6000, False)):
+            cur.execute("""INSERT INTO d.state (message_id, tenant_id,
+                inbox_id, version, state, risk, hold_until)
+                SELECT overlay(%s::text placing lpad(to_hex(g), 12, '0')
+                from 25)::uuid, %s, %s, 1, 3, 0, now()
+                FROM generate_series(1, %s) g ON CONFLICT DO NOTHING""",
+                        (str(base), w.tenants[0], w.inboxes[0].inbox, n))
+            assert (mid in new(before)) == found
+            if not found:
+                late = held(w, w.inboxes[-1], 1)[0]
+                assert new(before) == [late]
+    finally:
+        cur.execute("DELETE FROM d.state WHERE message_id::text LIKE %s",
+                    (str(base)[:23] + "%",))
+        cur.execute("RESET session_replication_role")
