@@ -9,7 +9,15 @@
 #include "auth/auth.h"
 #include "base/log.h"
 #include "base/xalloc.h"
+#include "net/ask.h"
 #include "seal/passkey.h"
+
+/* An answer names all credentials of a person: as many as the database gives
+ * out (api.passkey_ask_1), each as long as it may be, behind its length. */
+#define IDS_MAX 32
+#define ID_FIELD 1027
+_Static_assert(1024 + IDS_MAX * ID_FIELD <= ASK_MAX,
+    "the answer with all credentials fits a frame");
 
 struct signing {
 	struct factor_ask ask;
@@ -84,7 +92,7 @@ on_asked(void *arg)
 	buf_u64(&user, (uint64_t)s->credentials.operator_id);
 	buf_lp(&more, user.p, user.n);
 	buf_free(&user);
-	for (i = 0; i < s->credentials.n; i++)
+	for (i = 0; i < s->credentials.n && i < IDS_MAX; i++)
 		buf_lp(&more, s->credentials.row[i].p, s->credentials.row[i].n);
 	auth_end(job, 200, "", 0, &more);
 }

@@ -19,7 +19,7 @@
 
 struct event_base;
 
-#define ASK_MAX 16384 /* bytes of a frame */
+#define ASK_MAX 49152 /* bytes of a frame */
 #define ASK_OPEN_MAX 64 /* connections answered at one time */
 #define ASK_TIMEOUT_S 10
 

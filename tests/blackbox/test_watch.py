@@ -4,11 +4,14 @@ What deploy/ ships for watching, used by the real Prometheus: it scrapes the
 real programs by our scrape file, takes the alert rules, answers every query
 of the dashboard, and sees what we break.
 """
+import hashlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import urllib.error
 import urllib.parse
@@ -178,6 +181,34 @@ def test_targets_answer_and_all_metrics_exist(site):
         postern.TOP, "base", "stats.def"), re.M))
     shown = {re.sub(r"_(bucket|sum|count)$", "", n[8:]) for n in names}
     assert declared == shown  # each metric is watched or drawn
+
+
+def test_all_of_a_persons_passkeys_fit_an_answer(site):
+    """As many as one may have, each with an id as long as it may be: the
+    question by which they sign in must not end postern-auth for all."""
+    d, secret, n = site, os.urandom(32), 32
+    who = d.sql("""INSERT INTO d.operator (name, salt, params, verifier,
+        passkeys) VALUES ('collector', decode(repeat('00', 16), 'hex'),
+        'argon2id m=19456 t=2 p=1', sha256('x'), %s)
+        RETURNING operator_id""", n)[0]["operator_id"]
+    d.sql("""INSERT INTO d.operator_factor (operator_id, kind, label,
+        credential, public_key, proof, confirmed_at) SELECT %s, 'p', 'key',
+        decode(repeat(lpad(to_hex(i), 2, '0'), 1023), 'hex'), %s, %s, now()
+        FROM generate_series(1, %s) i""", who, b"k" * 91, b"p" * 64, n)
+    d.sql("""INSERT INTO d.operator_session (session_sha256, operator_id,
+        expires_at) VALUES (%s, %s, now() + '1 hour')""",
+          hashlib.sha256(secret).digest(), who)
+    fields = b"".join(struct.pack(">I", len(x)) + x for x in (
+        b"challenge", secret, b"i"))
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(d.path("state", "auth.sock"))
+        s.sendall(struct.pack(">I", len(fields)) + fields)
+        got = b"".join(iter(lambda: s.recv(65536), b""))
+    assert d.programs["postern-auth"].alive()
+    assert got[8:11] == b"200" and got.count(b"\0\0\x03\xff") == n
+    d.sql("UPDATE d.operator_session SET ended_at = now() "
+          "WHERE operator_id = %s", who)
 
 
 def test_rules_run_and_are_quiet(site):
