@@ -177,7 +177,7 @@ door_of(const struct http_request *req)
 							    : SUBMIT_REST;
 }
 
-/* `own_key`: the key of repetition when the request has none; NULL: none. */
+/* `own_key`: the key of repetition, whatever the request has; NULL: none. */
 static void
 send_root(struct http_request *req, json_t *root, const char *path,
     const struct uuid *draft, const char *own_key)
@@ -197,7 +197,7 @@ send_root(struct http_request *req, json_t *root, const char *path,
 
 	body = http_request_body(req, &n);
 	env.idem_key = api_idem_key(req, &fault);
-	if (env.idem_key.n == 0 && own_key != NULL)
+	if (own_key != NULL)
 		env.idem_key = str_of(own_key);
 	send_take_json(&env, &mem, &bytes, root, api_cred(req), &fault);
 	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {

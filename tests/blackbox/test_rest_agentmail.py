@@ -470,11 +470,13 @@ def test_a_draft_is_one_message(bot, gate):
     gate.sql("ALTER FUNCTION api.draft_end_1 RENAME TO draft_end_0")
     try:
         first = stored(bot.call("POST", path, {}))
-        again = bot.call("POST", path, {})
+        again = [bot.call("POST", path, {}, headers) for headers in (
+            {}, {"Idempotency-Key": "d1"}, {"Idempotency-Key": "d2"})]
     finally:
         gate.sql("ALTER FUNCTION api.draft_end_0 RENAME TO draft_end_1")
-    assert again[1]["idempotent-replay"] == "true"
-    assert stored(again)["message_id"] == first["message_id"]
+    for one in again:
+        assert one[1]["idempotent-replay"] == "true"
+        assert stored(one)["message_id"] == first["message_id"]
     assert bot.get("/v1/drafts/" + doc["draft_id"])[0] == 200
     last = bot.call("POST", path, {})
     assert stored(last)["message_id"] == first["message_id"]
