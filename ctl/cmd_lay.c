@@ -115,17 +115,18 @@ open_vault(struct lay *l)
 	return ok;
 }
 
-/* A time, a path: nothing that could end a quoted value. */
+/* A time, a path: nothing that could end a quoted value, or that a shell,
+ * which PostgreSQL gives restore_command to, would run. */
 static bool
 is_plain(const struct lay *l, const char *name)
 {
 	const char *value = ctl_option(l->args, name);
 
 	if (value == NULL ||
-	    (*value != '\0' && strpbrk(value, "'\\\n\"%") == NULL))
+	    (*value != '\0' && strpbrk(value, "'\\\n\"%$`") == NULL))
 		return true;
-	return ctl_fail(
-		   l->ctl, "--%s: quotes, %% and \\ cannot be used", name) == 0;
+	return ctl_fail(l->ctl, "--%s: quotes, %%, $ and \\ cannot be used",
+		   name) == 0;
 }
 
 static bool

@@ -185,6 +185,10 @@ def test_refusals_change_nothing(d, facts):
         assert "--wal" in d.refused(
             "restore", d.path("copy"), "--data", new, "--time",
             facts["moment"], *common)
+        shell = d.path("$(id)")
+        shutil.copytree(d.path("copy", "state"), shell)
+        assert "cannot be used" in d.refused(
+            "restore", d.path("copy"), "--data", new, "--wal", shell, *common)
         with open(d.path("keys", "policy.key"), "a") as f:
             f.write("#")
         assert "policy.key is there with other bytes" in d.refused(
