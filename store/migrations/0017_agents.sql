@@ -293,11 +293,6 @@ BEGIN
 		c.status := 422;
 		c.code := 'validation_error';
 	END IF;
-	IF c.status = 200 AND inbox_set_1.to_mode IS NOT NULL THEN
-		r := api.mode_lower_1(t, k, a, inbox_set_1.to_mode);
-		c.status := r.status;
-		c.code := r.code;
-	END IF;
 	IF c.status <> 200 THEN
 		SELECT c.status, c.code INTO status, code;
 		RETURN NEXT;
@@ -318,6 +313,14 @@ BEGIN
 		SELECT 422, 'validation_error' INTO status, code;
 		RETURN NEXT;
 		RETURN;
+	END IF;
+	IF inbox_set_1.to_mode IS NOT NULL THEN
+		r := api.mode_lower_1(t, k, a, inbox_set_1.to_mode);
+		IF r.status <> 200 THEN
+			SELECT r.status, r.code INTO status, code;
+			RETURN NEXT;
+			RETURN;
+		END IF;
 	END IF;
 	IF num_nonnulls(inbox_set_1.name, meta) > 0 THEN
 		UPDATE d.inbox x SET metadata = new, display_name

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
 """Submission: own outcome per row, repeats, counters, uploads, threads."""
+import json
 import os
 import time
 
@@ -371,6 +372,22 @@ def test_uploads_have_a_time_and_a_size(w, x, su):
                stale) == 0
     assert one(su, "SELECT count(*) FROM d.upload WHERE message_id = %s",
                mid) == 1
+
+
+def test_an_inbox_is_changed_whole_or_not_at_all(w, x, su):
+    """An agent cannot take back a stricter mode: what is refused for its
+    metadata must not have set one."""
+    def put(n, to_mode):
+        return call1(w.gw, "inbox_set_1", t=x.tenant, k=x.full_key,
+                     a=x.full_a, to_mode=to_mode, name=None, meta=json.dumps(
+                         {"%d.%d" % (n, i): i for i in range(30)}))
+    assert put(1, None)["status"] == 200
+    assert put(2, 1)["code"] == "validation_error"
+    assert one(su, "SELECT mode FROM d.inbox WHERE inbox_id = %s",
+               x.inbox) == 2
+    assert put(1, 3)["code"] == "missing_permission"
+    got = put(1, 1)
+    assert (got["status"], got["mode"]) == (200, 1)
 
 
 def test_threads_stay_in_the_inbox(w, x):
