@@ -101,6 +101,10 @@ BEGIN
 	    clock_timestamp() - (meta_days + 14) * interval '1 day');
 	DELETE FROM d.draft f WHERE f.message_id IS NOT NULL
 	    AND f.updated_at < clock_timestamp() - interval '30 days';
+	DELETE FROM d.job_item i USING d.job j WHERE j.job_id = i.job_id
+	    AND j.made_at < clock_timestamp() - interval '30 days';
+	DELETE FROM d.job j WHERE j.made_at < clock_timestamp()
+	    - interval '30 days';
 	DELETE FROM d.claim c WHERE c.expires_at < clock_timestamp()
 	    - interval '30 days';
 	GET DIAGNOSTICS others = ROW_COUNT;

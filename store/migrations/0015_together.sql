@@ -82,6 +82,10 @@ GRANT SELECT, INSERT, UPDATE (session_sha256, state, category, note, hint,
 GRANT SELECT, INSERT, UPDATE (outcome) ON d.job_item TO p_review;
 GRANT SELECT, INSERT, DELETE, UPDATE (operator_id, until) ON d.look
 	TO p_review;
+-- What a job was about goes after 30 days (d.sweep_small); the log stays.
+GRANT SELECT, DELETE ON d.job, d.job_item TO p_owner;
+CREATE POLICY p_owner_keep ON d.job TO p_owner USING (true);
+CREATE POLICY p_owner_keep ON d.job_item TO p_owner USING (true);
 GRANT SELECT, INSERT ON d.comment TO p_review;
 CREATE TRIGGER frozen BEFORE UPDATE OR DELETE ON d.comment
 	FOR EACH ROW EXECUTE FUNCTION d.no_change();

@@ -341,6 +341,20 @@ def test_a_job_reaches_no_further_than_its_maker(w, x, people):
         assert make(w, people["one"], **bad)[1]["status"] == 422, bad
 
 
+def test_old_jobs_are_removed(w, x, su, people):
+    held(w, x, 3)
+    old, new = (make(w, people["one"], inbox=x.inbox)[0] for _ in range(2))
+    su.cursor().execute("UPDATE d.job SET made_at = now() - interval '31 d' "
+                        "WHERE job_id = %s", (old,))
+    call(w.ctl, "maintain_1", uid=0, weeks_ahead=4, body_days=30,
+         meta_days=400)
+    left = [one(su, "SELECT count(*) FROM d.job_item WHERE job_id = %s", j)
+            for j in (old, new)]
+    assert left == [0, 3]
+    assert job_of(w, people["one"], old)["status"] == 404
+    assert job_of(w, people["one"], new)["status"] == 200
+
+
 # Soft claims and comments ---------------------------------------------------
 
 def test_a_look_is_seen_ends_and_is_taken_over(w, x, su, people):
