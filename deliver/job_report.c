@@ -102,6 +102,9 @@ job_give_up_late(struct job *job)
 		if (job->rows[i].result == RELAY_DEFERRED)
 			job->rows[i].result = RELAY_FAILED;
 	}
+	/* The other groups end by themselves, each with its report. */
+	if (job->groups > 1)
+		job->retry_s = 1;
 }
 
 /* Split where the header ends; the body only of what is in memory. */

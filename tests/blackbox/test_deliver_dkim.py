@@ -388,6 +388,34 @@ def test_each_hidden_recipient_has_its_turn(signing, mx, reply):
     assert asked == rcpts
 
 
+def test_of_each_that_is_given_up_there_is_a_report(signing, mx):
+    r = signing
+    rcpts = ["ann@dest.example", "boss@dest.example", "hr@dest.example"]
+
+    def on_rcpt(session, line):
+        if "ann@" in line:  # the next lease sees that time is nearly over
+            c = r.connect()
+            with c.cursor() as su:
+                su.execute("SET session_replication_role = replica")
+                for table, column, left in (
+                        ("release", "at", "-71:59:30"),
+                        ("send_q", "give_up_at", "30 s")):
+                    su.execute(
+                        "UPDATE d.%s SET %s = now() + %%s::interval WHERE "
+                        "message_id = (SELECT message_id FROM d.message "
+                        "ORDER BY message_id DESC LIMIT 1)" % (table, column),
+                        (left,))
+            c.close()
+        return "450 4.2.2 full"
+
+    mx.script["RCPT"] = on_rcpt
+    mid = r.submit(rcpts=rcpts, raw=PLAIN + b"\r\nx\r\n")
+    r.wait_state(mid, "bounced")
+    told = r.sql("SELECT ix FROM d.dsn WHERE message_id = %s AND kind = 'f'",
+                 mid)
+    assert sorted(sum((row["ix"] for row in told), [])) == [1, 2, 3]
+
+
 # -- keys ---------------------------------------------------------------------
 
 def test_the_private_keys_are_sealed(signing):
