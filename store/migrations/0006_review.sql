@@ -407,6 +407,11 @@ BEGIN
 		SELECT array_agg('s:' || y) INTO w FROM unnest(d.subject_words(q)) y;
 		last := 's:' || (d.subject_words(substring(q FROM '[^ ]+ *$')))[1];
 	END IF;
+	-- Longer words are not kept, and nobody asks for so many.
+	IF cardinality(w) > 32 OR EXISTS (SELECT 1 FROM unnest(w) y
+	    WHERE octet_length(y) > 1500) THEN
+		RETURN NULL;
+	END IF;
 	RETURN (SELECT string_agg('(' || (SELECT string_agg('''' || replace(
 	    replace(t::text || ':' || y, '\', '\\'), '''', '''''') || ''''
 	    || CASE WHEN y = last THEN ':*' ELSE '' END, glue)

@@ -69,6 +69,18 @@ def test_a_search_stays_within_the_tenant(w, x, people):
     assert find(w, people["far"], "@secret.example") == []
 
 
+def test_what_is_too_long_to_be_there_is_not_found(w, x, people):
+    """And is no error, which looks like a database that is down."""
+    many = " ".join("w%d" % i for i in range(33))
+    submit(w.gw, x.message(subject=many))
+    for q in ("a" * 3000 + "@b.example", "@" + "a" * 3000, "b" * 5000,
+              "<" + "c" * 3000 + ">", many):
+        assert find(w, people["one"], q) == [], q[:9]
+        assert call1(w.rv, "review_count_1", s=people["one"], tenant=None,
+                     inbox=None, states=None, q=q)["n"] == 0
+    assert len(find(w, people["one"], many[:many.index(" w32")])) == 1
+
+
 def test_a_frequent_word_pages_to_the_end(w, x, su):
     """Beyond 2,000 hits the list is walked; no page is lost or told twice."""
     n = 2300
