@@ -5,6 +5,7 @@
 #include "mail/header.h"
 
 #define SAID_MAX 400 /* of a reply, in one field */
+#define SAID_WHOLE 100 /* recipients; of more than that each has less */
 
 static const struct words {
 	const char *subject, *action, *status, *says;
@@ -20,11 +21,13 @@ static const struct words {
 
 /* One line; what is not printable ASCII becomes a question mark. */
 static void
-put_said(struct buf *out, struct str s)
+put_said(struct buf *out, const struct report *r, struct str s)
 {
-	size_t i;
+	size_t i, most = SAID_MAX;
 
-	for (i = 0; i < s.n && i < SAID_MAX; i++) {
+	if (r->rcpt_count > SAID_WHOLE)
+		most = SAID_MAX * SAID_WHOLE / r->rcpt_count;
+	for (i = 0; i < s.n && i < most; i++) {
 		unsigned char c = (unsigned char)s.p[i];
 
 		buf_putc(out, c >= 0x20 && c < 0x7f ? (char)c : '?');
@@ -88,7 +91,7 @@ put_text(struct buf *out, const struct report *r, const struct words *w)
 				  : "reason");
 		if (to->code != 0)
 			buf_printf(out, "%03d ", to->code);
-		put_said(out, to->text);
+		put_said(out, r, to->text);
 		buf_puts(out, "\r\n");
 	}
 	if (r->kind == REPORT_DELAYED)
@@ -119,7 +122,7 @@ put_rcpt(struct buf *out, const struct report *r, const struct words *w,
 		buf_puts(out, "Diagnostic-Code: X-Postern; ");
 	if (to->code != 0 && to->enhanced.n > 0)
 		buf_printf(out, "%.*s ", (int)to->enhanced.n, to->enhanced.p);
-	put_said(out, to->text);
+	put_said(out, r, to->text);
 	buf_puts(out, "\r\n");
 	put_date(out, "Last-Attempt-Date", r->now_us);
 	if (r->kind == REPORT_DELAYED)

@@ -141,6 +141,34 @@ test_a_report_is_clean(void **state)
 	buf_free(&out);
 }
 
+/* The database stores reports up to a size, and drops others. */
+static void
+test_a_report_of_many_fits(void **state)
+{
+	static struct report_rcpt to[1000];
+	static char said[400];
+	struct report r = { .kind = REPORT_FAILED,
+		.hostname = str_lit("gate.example"),
+		.inbox = str_lit("bot@x.example"),
+		.id = "msg_01h4000000e008000000000001",
+		.remote = "mx.example",
+		.rcpt = to,
+		.rcpt_count = 1000,
+		.head = str_lit("Subject: x\r\n") };
+	struct buf out = { 0 };
+	size_t i;
+
+	(void)state;
+	memset(said, 'y', sizeof(said));
+	for (i = 0; i < 1000; i++)
+		to[i] =
+		    (struct report_rcpt){ str_lit("somebody.else@long.example"),
+			    550, str_lit("5.7.1"), { said, sizeof(said) } };
+	report_build(&out, &r);
+	assert_true(out.n < 500000);
+	buf_free(&out);
+}
+
 int
 main(void)
 {
@@ -149,6 +177,7 @@ main(void)
 		cmocka_unit_test(test_other),
 		cmocka_unit_test(test_who_is_visible),
 		cmocka_unit_test(test_a_report_is_clean),
+		cmocka_unit_test(test_a_report_of_many_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
