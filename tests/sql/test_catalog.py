@@ -205,6 +205,20 @@ def test_edges_equal_those_of_policy(w, su):
     assert set(rows(su, "SELECT * FROM d.delivery_edge")) == steps
 
 
+def test_what_runs_for_each_message_is_planned_once(w, su):
+    """Decision 0025; a function made anew would lose its settings."""
+    assert rows(su, """SELECT p.proname FROM pg_proc p
+        WHERE p.pronamespace = 'api'::regnamespace AND p.proname IN (
+            'submit_batch_1', 'auth_1', 'claim_due_1', 'fetch_1',
+            'fetch_body_1', 'attempt_1', 'beat_1', 'dot_1', 'done_1',
+            'release_lease_1', 'decide_1')
+        AND 'plan_cache_mode=force_generic_plan' = ANY (p.proconfig)
+        ORDER BY 1""") == [(n,) for n in (
+            "attempt_1", "auth_1", "beat_1", "claim_due_1", "decide_1",
+            "done_1", "dot_1", "fetch_1", "fetch_body_1", "release_lease_1",
+            "submit_batch_1")]
+
+
 def test_modes_equal_those_of_policy(w, su):
     with open(os.path.join(ROOT, "policy", "vocabulary.def")) as f:
         modes = {(int(n), name) for n, name in re.findall(

@@ -1,0 +1,25 @@
+-- SPDX-License-Identifier: ISC
+-- 0019_plans.sql - what runs for each message plans once a session, without
+-- knowing the values: it looks up by key, in one partition, and never reads a
+-- whole table. Planned for each call anew, over all weeks, it took twice as
+-- long (decision 0025).
+SET LOCAL ROLE p_owner;
+DO $$
+DECLARE
+	f record;
+	s text;
+BEGIN
+	FOR f IN SELECT p.oid::regprocedure AS name, p.proowner::regrole AS zone
+	    FROM pg_proc p WHERE p.pronamespace = 'api'::regnamespace
+	    AND p.proname IN ('claim_due_1', 'fetch_1', 'fetch_body_1',
+	        'attempt_1', 'beat_1', 'dot_1', 'done_1', 'release_lease_1',
+	        'decide_1') LOOP
+		EXECUTE format('SET LOCAL ROLE %s', f.zone);
+		FOREACH s IN ARRAY '{plan_cache_mode = force_generic_plan, jit = off,
+		    enable_seqscan = off, enable_hashjoin = off,
+		    enable_mergejoin = off}'::text[] LOOP
+			EXECUTE format('ALTER FUNCTION %s SET %s', f.name, s);
+		END LOOP;
+		RESET ROLE;
+	END LOOP;
+END $$;
