@@ -4,6 +4,7 @@ What the person on call relies on: /readyz and every metric of each program,
 what the service manager is told, reload that cannot break, and programs that
 refuse a database which is not the one they worked for.
 """
+import itertools
 import os
 import re
 import shutil
@@ -310,9 +311,10 @@ def test_trace_finds_a_message_by_each_name(site):
 
 class Notify:
     """What systemd would be told."""
+    number = itertools.count()
 
     def __init__(self, d):
-        self.path = d.path("notify.%d" % id(self))
+        self.path = d.path("notify.%d" % next(self.number))
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.sock.bind(self.path)
         os.chmod(self.path, 0o777)
