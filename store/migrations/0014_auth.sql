@@ -216,9 +216,16 @@ BEGIN
 	RETURN until;
 END $$;
 
--- What the sign-in says of a person: columns that everybody's rules read.
-CREATE FUNCTION d.factor_count(op bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- What the sign-in says of a person: columns that everybody's rules read. With
+-- the first factor all other sessions have it due, as if they began now: one
+-- that was stolen before opens nothing any more.
+CREATE FUNCTION d.factor_count(op bigint, s bytea DEFAULT NULL)
+	RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	none boolean;
 BEGIN
+	SELECT NOT z.totp AND z.passkeys = 0 INTO none FROM d.operator z
+	    WHERE z.operator_id = op FOR NO KEY UPDATE;
 	UPDATE d.operator z SET totp = EXISTS (SELECT 1 FROM d.operator_factor f
 	    WHERE f.operator_id = op AND f.kind = 't' AND f.ended_at IS NULL
 	    AND f.confirmed_at IS NOT NULL), passkeys = (SELECT count(*)
@@ -227,6 +234,11 @@ BEGIN
 	DELETE FROM d.operator_recovery r USING d.operator z
 	    WHERE r.operator_id = op AND z.operator_id = op AND NOT z.totp
 	    AND z.passkeys = 0;
+	IF none AND s IS NOT NULL THEN
+		UPDATE d.operator_session z SET factor_due = true
+		    WHERE z.operator_id = op AND z.ended_at IS NULL
+		    AND z.session_sha256 <> sha256(s);
+	END IF;
 END $$;
 
 -- The mark of those who have no second factor (decision 0070).
@@ -501,7 +513,7 @@ BEGIN
 		UPDATE d.operator_factor y SET confirmed_at = clock_timestamp()
 		    WHERE y.factor_id = f.factor_id;
 		first := d.recovery_first(o.operator_id, hashes);
-		PERFORM d.factor_count(o.operator_id);
+		PERFORM d.factor_count(o.operator_id, s);
 		PERFORM d.note(0, 'op:' || o.operator_id::text,
 		    'operator.factor_add', NULL, json_build_object('factor',
 		    f.factor_id, 'kind', 't')::text);
@@ -802,7 +814,7 @@ BEGIN
 		RETURN;
 	END IF;
 	first := d.recovery_first(o.operator_id, hashes);
-	PERFORM d.factor_count(o.operator_id);
+	PERFORM d.factor_count(o.operator_id, s);
 	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.factor_add',
 	    NULL, json_build_object('factor', n, 'kind', 'p')::text);
 	-- The session that made it stays marked: by a password only until now.

@@ -117,6 +117,31 @@ def arguments(su, fn, p):
     return {n: p.s if n == "s" else None for n in names}
 
 
+@pytest.mark.parametrize("kind", ["app", "passkey"])
+def test_the_first_factor_is_due_in_all_other_sessions(w, p, su, kind):
+    """A session that was stolen before there was one does not outlive it."""
+    stolen = w.session(p.name)
+
+    def opens(s):
+        return call1(w.rv, "session_touch_1", s=s)["code"]
+    assert opens(stolen) is None
+    if kind == "app":
+        assert p.enrol()["status"] == 200
+    else:
+        w.step_up(p.s, p.name)
+        assert p.ask("passkey_add_1", hashes=HASHES, **{
+            **KEY, "credential": os.urandom(16)})["status"] == 200
+    assert opens(p.s) is None
+    assert opens(stolen) == "second_factor_due"
+    # the next one leaves sessions alone that had to show the first
+    again = w.session(p.name)
+    su.cursor().execute("UPDATE d.operator_session SET factor_due = false "
+                        "WHERE session_sha256 = %s", (sha256(again),))
+    assert p.ask("passkey_add_1", hashes=HASHES, **{
+        **KEY, "credential": os.urandom(16)})["status"] == 200
+    assert opens(again) is None
+
+
 def test_no_zone_but_one_writes_a_mark(w, su):
     for column in ("step_up_until", "step_up_by", "factor_due"):
         for right in ("UPDATE", "INSERT"):
