@@ -39,8 +39,9 @@ async function using(options, fn) {
 
 const quiet = (page) => page.waitForTimeout(450); // the keys' silence
 
-// A request as any program could make it, with the browser's cookie.
-function raw(cookie, method, path, headers = {}, body = '') {
+// A request as any program could make it, with the browser's cookie; `began` is
+// called with the first bytes of the answer.
+function raw(cookie, method, path, headers = {}, body = '', began = null) {
 	return new Promise((resolve, reject) => {
 		const request = https.request(stack.url + path, {
 			method, rejectUnauthorized: false,
@@ -51,7 +52,11 @@ function raw(cookie, method, path, headers = {}, body = '') {
 				...headers },
 		}, (response) => {
 			let text = '';
-			response.on('data', (d) => text += d);
+			response.on('data', (d) => {
+				if (text === '')
+					began?.();
+				text += d;
+			});
 			response.on('end', () => resolve({
 				status: response.statusCode,
 				headers: response.headers, text }));

@@ -170,10 +170,11 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 		using({}, async (page, context) => {
 			await signIn(page, stack);
 			const cookie = await cookieOf(context);
-			const stream = raw(cookie, 'GET', '/events',
-				{ 'Sec-Fetch-Site': 'same-origin' });
-			await page.goto('/account');
-			await page.waitForTimeout(50);
+			let stream;
+			await new Promise((began) => {
+				stream = raw(cookie, 'GET', '/events',
+					{ 'Sec-Fetch-Site': 'same-origin' }, '', began);
+			});
 			await stack.sql('UPDATE d.operator_session SET ended_at = now() ' +
 				'WHERE ended_at IS NULL AND session_sha256 = (SELECT ' +
 				'session_sha256 FROM d.operator_session ORDER BY created_at ' +
