@@ -149,7 +149,7 @@ run(struct world *w, int silent_at, bool drips)
 		.rcpt = &rcpt,
 		.rcpt_count = 1,
 		.size = 7,
-		.timeout_ms = PATIENCE_MS };
+		.timeout_ms = silent_at < 0 ? 60000 : PATIENCE_MS };
 	const struct reply *reply;
 	enum client_rcpt result;
 	int i;
