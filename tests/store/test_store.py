@@ -180,7 +180,13 @@ def test_limits_hold_for_everybody_together(d):
     assert run.refused == ["rate_limited"] * 40
     # another inbox is not touched, and nothing leaks through later
     assert other.end()["stored"] == 5
-    assert Run(d, [boxes[0].smtp_key], 5, 1024, 1).end()["stored"] == 0
+    # An answer of Redis that is late on a busy machine is a refusal here, and
+    # no share that this new process would give itself.
+    d.set_conf("redis", down="closed")
+    try:
+        assert Run(d, [boxes[0].smtp_key], 5, 1024, 1).end()["stored"] == 0
+    finally:
+        d.set_conf("redis", down="local")
 
 
 def fcalls(redis):
