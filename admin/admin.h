@@ -43,6 +43,8 @@ struct admin {
 	struct pool *pool; /* argon2id, opening bodies */
 	char *auth_socket; /* where postern-auth answers */
 	char origin[300]; /* "https://host:port" that the pages live at */
+	/* Of links to unsubscribe; "": none can be made. */
+	char link_base[256];
 	int undo_s;
 	int64_t approve_ttl_us;
 	struct secret review_key, relay_pub, approve_key;
@@ -69,6 +71,8 @@ enum admin_principal {
 	ADMIN_CONFIG, /* sees what admins set: admin, auditor */
 	ADMIN_WATCHER, /* sees the audit log: senior, admin, auditor */
 };
+/* An open page asks this by itself: it does not make a session last longer. */
+#define ADMIN_BY_ITSELF 0x100
 
 extern const struct http_route admin_routes[];
 extern const size_t admin_routes_n;

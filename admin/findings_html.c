@@ -17,7 +17,7 @@
 #define WORDS_MAX 20000
 #define WORDS_MIN 3 /* to compare at all */
 #define WORD_MIN 3 /* letters */
-#define DIGITS_MIN 5 /* of a number that has to be in both */
+#define DIGITS_MIN 2 /* of a number that has to be in both */
 
 static void
 take_hidden(struct findings *f, struct str line)
@@ -84,7 +84,7 @@ findings_html(struct findings *f, struct str report, struct buf *shown)
 struct word {
 	uint32_t hash;
 	struct str text;
-	bool is_number;
+	bool is_number; /* an amount, an account: not the mark of a list */
 };
 
 struct words {
@@ -102,11 +102,11 @@ by_hash(const void *va, const void *vb)
 
 static void
 words_add(struct words *w, struct str text, uint32_t hash, size_t letters,
-    size_t digits)
+    size_t digits, bool marks)
 {
-	if (w->n < WORDS_MAX && letters >= WORD_MIN)
+	if (w->n < WORDS_MAX && (letters >= WORD_MIN || digits >= DIGITS_MIN))
 		w->v[w->n++] =
-		    (struct word){ hash, text, digits >= DIGITS_MIN };
+		    (struct word){ hash, text, digits >= DIGITS_MIN && !marks };
 }
 
 static bool
@@ -149,12 +149,30 @@ is_url(struct str s)
 	       str_istarts(s, str_lit("mailto:"));
 }
 
+/* 84.90, 1,000 and 03:42 are one number; the last stop of a sentence is none.
+ */
+static bool
+is_within_number(int32_t c, struct str rest)
+{
+	return (c == '.' || c == ',' || c == ':' || c == '\'') && rest.n > 0 &&
+	       rest.p[0] >= '0' && rest.p[0] <= '9';
+}
+
+/* Nothing but white space, as before the mark of a list? */
+static bool
+is_blank(const char *from, const char *to)
+{
+	while (from < to && strchr(" \t\r\n", *from) != NULL)
+		from++;
+	return from == to;
+}
+
 static void
 words_of(struct words *w, struct str s)
 {
 	uint32_t hash = 2166136261u;
 	size_t letters = 0, digits = 0;
-	const char *from = s.p, *at;
+	const char *from = s.p, *at, *line = s.p;
 	int32_t c;
 
 	while (s.n > 0) {
@@ -164,6 +182,8 @@ words_of(struct words *w, struct str s)
 		}
 		at = s.p;
 		c = utf8_next(&s);
+		if (digits > 0 && digits == letters && is_within_number(c, s))
+			continue;
 		if (is_letter(c) && !is_mark(c) && !is_ideograph(c)) {
 			if (letters++ == 0)
 				from = at;
@@ -175,10 +195,13 @@ words_of(struct words *w, struct str s)
 			at = s.p;
 		}
 		words_add(w, (struct str){ from, (size_t)(at - from) }, hash,
-		    letters, digits == letters ? digits : 0);
+		    letters, digits == letters ? digits : 0,
+		    is_blank(line, from));
+		if (c == '\n')
+			line = s.p;
 		if (is_ideograph(c))
 			words_add(w, (struct str){ at, (size_t)(s.p - at) },
-			    (uint32_t)c, WORD_MIN, 0);
+			    (uint32_t)c, WORD_MIN, 0, false);
 		hash = 2166136261u;
 		letters = digits = 0;
 	}

@@ -35,9 +35,10 @@ struct runner {
 	struct store_operator who;
 	struct loop_timer *timer;
 	struct job_step step;
+	struct job_undone undone;
 	struct job_next next;
 	size_t at; /* in next */
-	bool anew; /* confirmed by another session during a step */
+	bool anew; /* confirmed again, or to be undone, during a step */
 	struct arena mem; /* of next */
 	unsigned char box[SEAL_RELAY_BOX], tag[SEAL_TAG_LEN];
 };
@@ -101,7 +102,7 @@ goes_on(struct runner *r, const struct review_answer *is)
 		loop_timer_set(r->timer, AGAIN_MS);
 		return false;
 	}
-	if (is->status >= 300 && r->anew) {
+	if (r->anew) {
 		arena_free(&r->mem);
 		r->next.n = 0;
 		loop_timer_set(r->timer, BETWEEN_MS);
@@ -202,12 +203,31 @@ on_next(void *arg)
 }
 
 static void
+on_undone(void *arg)
+{
+	struct runner *r = arg;
+
+	if (!goes_on(r, &r->undone.is))
+		return;
+	if (r->undone.remaining == 0)
+		finished(r, "undone");
+	else
+		loop_timer_set(r->timer, BETWEEN_MS);
+}
+
+static void
 on_timer(void *arg)
 {
 	struct runner *r = arg;
 
 	memset(&r->step, 0, sizeof(r->step));
+	memset(&r->undone, 0, sizeof(r->undone));
 	r->anew = false;
+	if (r->verdict == JOB_UNDO) {
+		job_undo(
+		    &r->who, &r->job, JOB_UNDO_ROWS, &r->undone, on_undone, r);
+		return;
+	}
 	if (r->verdict == 'r') {
 		job_reject(&r->who, &r->job, REJECT_ROWS, &r->step, on_step, r);
 		return;
@@ -246,6 +266,7 @@ job_run(struct job_runners *all, const struct uuid *job, char verdict,
 
 	if (r != NULL) {
 		r->who = *who;
+		r->verdict = verdict;
 		r->anew = true;
 		return true;
 	}

@@ -19,12 +19,17 @@ struct job_runners;
 struct store_operator;
 
 #define JOB_RUNNERS 32
+#define JOB_UNDO 'u' /* as a verdict: take back what it approved */
+#define JOB_UNDO_ROWS 200 /* of one statement */
 
 struct job_runners *job_runners_new(struct admin *admin);
 /* Wipes the secrets. After review_db_free(). NULL is fine. */
 void job_runners_free(struct job_runners *all);
 
-/* Copies `who`. False: too many run. A job that runs goes on with `who`. */
+/*
+ * Copies `who`. False: too many run. A job that runs goes on with `who` and
+ * `verdict`, which is JOB_UNDO to take back what it did.
+ */
 bool job_run(struct job_runners *all, const struct uuid *job, char verdict,
     const struct store_operator *who);
 bool job_is_running(const struct job_runners *all, const struct uuid *job);

@@ -28,6 +28,7 @@
 #include "http/request.h"
 #include "http/server.h"
 #include "net/listen.h"
+#include "net/metrics_http.h"
 #include "net/tls.h"
 #include "seal/key.h"
 #include "seal/keyfile.h"
@@ -58,8 +59,11 @@ on_problem(
     struct http_request *req, enum err_code code, int status, const char *text)
 {
 	(void)code;
-	page_problem(req, status,
-	    status == 404 ? "Not found" : "That did not work", text);
+	if (status == 404)
+		page_problem(req, status, "Not found",
+		    "There is nothing at this address.");
+	else
+		page_problem(req, status, "That did not work", text);
 }
 
 static bool
@@ -266,6 +270,8 @@ use_numbers(struct program *p, const struct conf *conf)
 {
 	p->admin.undo_s = (int)(conf->admin_undo / 1000);
 	p->admin.approve_ttl_us = conf->approve_ttl * 1000;
+	(void)snprintf(p->admin.link_base, sizeof(p->admin.link_base), "%s",
+	    conf->deliver_unsubscribe_url);
 }
 
 static void

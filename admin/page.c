@@ -29,13 +29,12 @@ static const struct {
 	{ "canceled", "Canceled. It does not leave any more.", false },
 	{ "settled", "Settled, and written down with your name.", false },
 	{ "changed", "Done, and written down with your name.", false },
-	{ "all", "Rejected all of them.", false },
 	{ "taken", "You have it now. The other person has been told.", false },
 	{ "commented", "Said to the other operators.", false },
 	{ "job_begun", "It runs. It goes on while you stay signed in.", false },
 	{ "job_paused", "Paused. What is decided stays decided.", false },
 	{ "job_canceled", "Canceled. What is decided stays decided.", false },
-	{ "some", "Rejected many of them; more are left.", false },
+	{ "job_undone", "Taken back what had not left yet.", false },
 };
 
 static void

@@ -52,7 +52,8 @@ draw(struct page *page)
 		.allows = &b->allows,
 		.blocks = &b->blocks,
 		.plans = &b->plans,
-		.error = change_error(page->req) };
+		.error = change_error(page->req),
+		.can_link = page->admin->link_base[0] != '\0' };
 
 	if (b->box.is.status >= 300) {
 		page_refuse(page, &b->box.is);

@@ -40,6 +40,10 @@ static const struct {
 	    "Name addresses." },
 	{ "unverified", "domain_not_verified",
 	    "The tenant has no such domain. Nothing was made." },
+	{ "unsigned", "dkim_needed",
+	    "Links to unsubscribe count inside a DKIM signature only: the "
+	    "domain needs a key in use first (posternctl dkim). Nothing was "
+	    "changed." },
 	{ "slow", "rate_limited", "Too many tries. Wait a minute." },
 	{ "secret", "missing_authorization",
 	    "That is not your password. Nothing was changed." },

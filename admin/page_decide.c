@@ -76,8 +76,9 @@ draw_conflict(struct page *page)
 	struct buf text = { 0 }, link = { 0 };
 
 	if (d->answer.is.status == 412)
-		buf_puts(&text, "The message is not what your page showed: its "
-				"fingerprint is another one. ");
+		buf_puts(&text, "The message changed after your page was made: "
+				"its fingerprint is another one. Open it again "
+				"and look at it before you decide. ");
 	else if (d->answer.is.status == 423)
 		buf_puts(&text, "You approved it already; another person has "
 				"to approve it too. ");
@@ -89,7 +90,9 @@ draw_conflict(struct page *page)
 	buf_printf(&link, "/m/%s", id_text(page, &d->request.message));
 	problem.text = buf_cstr(&text);
 	problem.link = buf_cstr(&link);
-	problem.link_label = "See what happened";
+	problem.link_label = d->m.is.status < 300 && d->m.state == STATE_HELD
+				 ? "Open it as it is now"
+				 : "See what happened";
 	page_problem_send(page->req, d->answer.is.status, &problem);
 	buf_free(&text);
 	buf_free(&link);
@@ -140,6 +143,36 @@ remember(struct page *page)
 	admin_recent_add(page->admin, &r);
 }
 
+/*
+ * The database did not say whether it is done. The same form again, with the
+ * same key, does it once. What confirms a person is not repeated.
+ */
+static void
+offer_again(struct page *page)
+{
+	static const char *const names[] = { "version", "round", "digest",
+		"opened", "once", "next", "verdict", "category", "note", "hint",
+		"domain" };
+	struct view_again again[sizeof(names) / sizeof(names[0])];
+	struct view_problem problem = {
+		.heading = "The database does not answer",
+		.text = "It may or may not be done. Try again in a moment: the "
+			"same press is only ever done once.",
+		.again = again,
+		.again_at = http_request_path(page->req),
+	};
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		value = http_request_field(page->req, names[i], 0);
+		if (value != NULL)
+			again[problem.again_count++] =
+			    (struct view_again){ names[i], value };
+	}
+	page_problem_send(page->req, 503, &problem);
+}
+
 static void
 on_decided(struct page *page)
 {
@@ -151,6 +184,10 @@ on_decided(struct page *page)
 	if (d->answer.is.status == 409 || d->answer.is.status == 412 ||
 	    d->answer.is.status == 423) {
 		send_conflict(page);
+		return;
+	}
+	if (d->answer.is.status >= 500) {
+		offer_again(page);
 		return;
 	}
 	if (d->answer.is.status >= 300) {
@@ -257,6 +294,10 @@ on_keys(struct page *page)
 {
 	struct deciding *d = page->mine;
 
+	if (d->m.is.status >= 500 || d->keys.is.status >= 500) {
+		offer_again(page);
+		return;
+	}
 	if (d->m.is.status >= 300) {
 		page_refuse(page, &d->m.is);
 		return;

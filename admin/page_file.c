@@ -64,6 +64,8 @@ name_it(struct http_request *req, const char *name)
 	buf_free(&line);
 }
 
+#define WHY_TAKEN "downloaded" /* held mail: for the audit log */
+
 static void
 send_whole(struct page *page)
 {
@@ -123,8 +125,8 @@ on_got(struct page *page)
 		page_problem(page->req, 403, "A reason is needed",
 		    "The message is decided: open it with a reason first.");
 	else
-		message_open_start(
-		    &d->open, page, &d->id, d->m.version, d->why, on_open);
+		message_open_start(&d->open, page, &d->id, d->m.version,
+		    d->why != NULL ? d->why : WHY_TAKEN, on_open);
 }
 
 static void

@@ -5,6 +5,8 @@
  */
 #include "admin/page_message.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +88,20 @@ look_at_rcpts(struct message_page *mp)
 }
 
 static void
+look_at_volume(struct message_page *mp)
+{
+	const struct review_volume *v = &mp->volume;
+	char line[120];
+
+	if (!finding_volume_odd(v->recent, v->past, v->hours))
+		return;
+	(void)snprintf(line, sizeof(line),
+	    "%" PRId64 " in 24 hours; in the %" PRId64 " days before, %" PRId64,
+	    v->recent, v->hours / 24, v->past);
+	findings_add(&mp->read.findings, FINDING_VOLUME, str_of(line));
+}
+
+static void
 look_at_headers(struct message_page *mp)
 {
 	struct message_read *r = &mp->read;
@@ -124,14 +140,16 @@ has_alternatives(const struct message_read *r)
 }
 
 static void
-look_at_page(
-    struct findings *f, const struct foreign_text *page, struct buf *shown)
+look_at_page(struct findings *f, const struct foreign_text *page,
+    struct buf *shown, struct links *links)
 {
 	findings_add(f, FINDING_HTML, (struct str){ 0 });
 	if (page == NULL || !is_whole(page))
 		findings_add(f, FINDING_TEXT_UNREAD, str_lit("HTML"));
-	if (page != NULL && page->is_answered)
-		findings_html(f, page->text, shown);
+	if (page == NULL || !page->is_answered)
+		return;
+	findings_html(f, page->text, shown);
+	links_html(links, page->text);
 }
 
 static void
@@ -142,15 +160,17 @@ look_at_texts(struct message_page *mp)
 	struct buf plain = { 0 }, html = { 0 };
 	size_t i;
 
+	mp->links.mem = &r->mem;
 	for (i = 0; i < r->part_count; i++) {
 		if (!is_whole(r->part_texts[i]))
 			findings_add(f, FINDING_TEXT_UNREAD,
 			    r->part_texts[i]->request.charset);
 		if (r->parts[i].code)
-			look_at_page(f, r->part_pages[i], &html);
+			look_at_page(f, r->part_pages[i], &html, &mp->links);
 		else
 			buf_add(&plain, r->parts[i].text, r->parts[i].text_n);
 	}
+	links_text(&mp->links, buf_str(&plain));
 	if (has_alternatives(r))
 		findings_compare_texts(f, buf_str(&plain), buf_str(&html));
 	r->plain = (struct str){ arena_str(&r->mem, buf_str(&plain)), plain.n };
@@ -264,11 +284,13 @@ page_findings_fill(struct page *page)
 
 	look_at_reply(mp);
 	look_at_rcpts(mp);
+	look_at_volume(mp);
 	look_at_headers(mp);
 	look_at_texts(mp);
 	look_into_files(mp);
 	look_at_parts(mp);
 	look_at_filters(mp);
+	mp->view.links = &mp->links;
 	(void)str_split(&own, '@');
 	findings_compare_domains(&mp->read.findings, own);
 }

@@ -14,7 +14,6 @@
 #include "http/request.h"
 #include "store/decide.h"
 
-#define REJECT_AT_ONCE 500
 #define INBOXES_SHOWN 100
 
 struct boxes {
@@ -60,7 +59,8 @@ draw_inboxes(struct page *page)
 			continue;
 		rows[n] = (struct view_inbox){ r->address, "", r->tenant,
 			r->inbox, r->mode, r->held, r->used_day, r->lim_day,
-			r->paused, r->suspended, r->claimed, r->alarm };
+			r->paused, r->suspended, r->claimed, r->test,
+			r->alarm };
 		for (t = 0; t < b->tenants.n; t++)
 			if (b->tenants.row[t].tenant == r->tenant)
 				rows[n].tenant = b->tenants.row[t].slug;
@@ -237,74 +237,4 @@ handle_pause_post(struct http_request *req)
 		step_up_start(page, do_pause, wrong_password);
 	else
 		do_pause(page);
-}
-
-/* ---- reject all of one inbox */
-
-static void
-draw_reject_all(struct page *page)
-{
-	struct boxes *b = page->mine;
-	struct view_reject_all view = { 0 };
-	size_t i;
-
-	for (i = 0; i < b->inboxes.n; i++)
-		if (b->inboxes.row[i].tenant == b->tenant &&
-		    b->inboxes.row[i].inbox == b->inbox)
-			view =
-			    (struct view_reject_all){ b->inboxes.row[i].address,
-				    b->tenant, b->inbox, b->inboxes.row[i].held,
-				    NULL };
-	if (view.address == NULL) {
-		page_problem(page->req, 404, "Not found",
-		    "There is nothing at this address that you may see.");
-		return;
-	}
-	view_reject_all(
-	    &page->out, page_shell(page, "Reject all", VIEW_NAV_QUEUE), &view);
-	page_send(page, 200);
-}
-
-void
-handle_reject_all(struct http_request *req)
-{
-	int64_t tenant = 0, inbox = 0;
-	struct page *page;
-	struct boxes *b;
-
-	if (!words_box(http_request_query(req, "box"), &tenant, &inbox)) {
-		page_bad(req, "The number of an inbox");
-		return;
-	}
-	page = ask_boxes(req, tenant, draw_reject_all);
-	b = page->mine;
-	b->tenant = tenant;
-	b->inbox = inbox;
-}
-
-static void
-on_rejected_all(struct page *page)
-{
-	struct reject_all_answer *a = page->mine;
-
-	if (a->is.status >= 300)
-		page_refuse(page, &a->is);
-	else
-		page_done(page, "/q", a->more ? "some" : "all");
-}
-
-void
-handle_reject_all_post(struct http_request *req)
-{
-	struct page *page =
-	    page_new_action(req, sizeof(struct reject_all_answer));
-	int64_t tenant, inbox;
-
-	if (page == NULL || !read_scope(req, &tenant, &inbox))
-		return;
-	decide_reject_all(&page->who->op, tenant, inbox,
-	    http_request_field(req, "category", 0),
-	    http_request_field(req, "note", 0), REJECT_AT_ONCE, page->mine,
-	    page_arrived, page_wait(page));
-	page_then(page, on_rejected_all);
 }

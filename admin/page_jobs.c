@@ -254,8 +254,12 @@ words_about(struct page *page, const struct job_request *r)
 	else if (r->search != NULL)
 		buf_printf(&text, "all found for %.200s", r->search);
 	else
-		buf_puts(&text,
-		    r->inbox != 0 ? "all of one inbox" : "all that wait");
+		buf_puts(&text, r->inbox != 0    ? "all of one inbox"
+				: r->tenant != 0 ? "all of one tenant"
+						 : "all that wait");
+	if (r->ids_n == 0 && r->risk_to > 0)
+		buf_printf(&text, ", %s risk only",
+		    http_request_field(page->req, "risk", 0));
 	kept = arena_strdup(&page->mem, buf_cstr(&text));
 	buf_free(&text);
 	return kept;
@@ -285,9 +289,16 @@ handle_job_make_post(struct http_request *req)
 	m->request.search = http_request_field(req, "q", 0);
 	if (m->request.search != NULL && m->request.search[0] == '\0')
 		m->request.search = NULL;
-	if (box != NULL && box[0] != '\0' &&
-	    !words_box(box, &m->request.tenant, &m->request.inbox)) {
-		page_bad(req, "The number of an inbox");
+	if (box != NULL && box[0] != '\0'
+		? !words_box(box, &m->request.tenant, &m->request.inbox)
+		: !words_tenant(http_request_field(req, "tenant", 0),
+		      &m->request.tenant)) {
+		page_bad(req, "The number of an inbox or a tenant");
+		return;
+	}
+	if (!words_risk_band(http_request_field(req, "risk", 0),
+		&m->request.risk_from, &m->request.risk_to)) {
+		page_bad(req, "A risk");
 		return;
 	}
 	if (all == NULL && !read_ids(page))
@@ -363,6 +374,43 @@ on_stopped(struct page *page)
 	else
 		go_to_job(page, &m->id,
 		    m->to == JOB_PAUSED ? "job_paused" : "job_canceled");
+}
+
+struct undoing {
+	struct uuid id;
+	struct job_undone undone;
+};
+
+static void
+on_undone(struct page *page)
+{
+	struct undoing *u = page->mine;
+
+	if (u->undone.is.status >= 300) {
+		page_refuse(page, &u->undone.is);
+		return;
+	}
+	if (u->undone.remaining > 0)
+		(void)job_run(page->admin->jobs, &u->id, JOB_UNDO,
+		    &page->who->op); /* else the button is still there */
+	go_to_job(page, &u->id, "job_undone");
+}
+
+/* The first of them here and now, whatever else runs: each second counts. */
+void
+handle_job_undo_post(struct http_request *req)
+{
+	struct page *page = page_new_action(req, sizeof(struct undoing));
+	struct undoing *u;
+
+	if (page == NULL)
+		return;
+	u = page->mine;
+	if (!job_id(page, &u->id))
+		return;
+	job_undo(&page->who->op, &u->id, JOB_UNDO_ROWS, &u->undone,
+	    page_arrived, page_wait(page));
+	page_then(page, on_undone);
 }
 
 void

@@ -15,6 +15,7 @@
 #include "policy/vocabulary.h"
 
 #define NEIGHBOURS 50
+#define WHY_RAW "raw bytes" /* held mail: for the audit log */
 
 static void
 clear_message(void *mine)
@@ -168,6 +169,14 @@ on_open(struct page *page)
 	}
 }
 
+static bool
+asks_raw(struct page *page)
+{
+	const char *view = http_request_query(page->req, "view");
+
+	return view != NULL && strcmp(view, "raw") == 0;
+}
+
 static void
 open_it(struct page *page)
 {
@@ -178,8 +187,8 @@ open_it(struct page *page)
 		draw_closed(page);
 		return;
 	}
-	message_open_start(
-	    &mp->open, page, &mp->id, mp->m.version, mp->why, on_open);
+	message_open_start(&mp->open, page, &mp->id, mp->m.version,
+	    mp->why == NULL && asks_raw(page) ? WHY_RAW : mp->why, on_open);
 }
 
 static void
@@ -222,6 +231,8 @@ page_message_gather(struct page *page)
 		look_begin(who, &mp->id, false, &page->mem, &mp->look,
 		    page_arrived, page_wait(page));
 	review_known(who, &mp->id, &page->mem, &mp->known, page_arrived,
+	    page_wait(page));
+	review_volume(who, &mp->id, &page->mem, &mp->volume, page_arrived,
 	    page_wait(page));
 	review_list(who, &queue, &page->mem, &mp->around, page_arrived,
 	    page_wait(page));

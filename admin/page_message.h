@@ -6,6 +6,7 @@
 #define ADMIN_PAGE_MESSAGE_H
 
 #include "admin/diff.h"
+#include "admin/links.h"
 #include "admin/message_open.h"
 #include "admin/message_read.h"
 #include "admin/page.h"
@@ -27,10 +28,12 @@ struct message_page {
 	bool is_open; /* `read` is filled */
 	bool digest_ok;
 	struct review_known known; /* recipients that were reached before */
+	struct review_volume volume;
 	struct review_risk raised;
 	int stored_risk; /* before this opening */
 	int risk; /* by what it showed */
 	struct diff diff; /* of text and HTML, for its tab */
+	struct links links;
 	struct review_message old; /* what it revises */
 	struct message_open old_open;
 	struct message_read old_read;

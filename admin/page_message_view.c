@@ -13,11 +13,15 @@
 
 #include <jansson.h>
 
+#include "admin/foreign.h"
 #include "admin/words.h"
 #include "http/request.h"
 #include "mail/address.h"
 #include "mail/digest.h"
 #include "policy/vocabulary.h"
+
+#define AROUND 30 /* rows of the queue beside a message */
+#define BEFORE 4 /* of those, at most so many before it */
 
 static void
 found(struct page *page, enum finding f, const char *what)
@@ -250,6 +254,17 @@ fill_attempts(struct page *page, struct view_message *view)
 	view->attempt_count = mp->attempts.n;
 }
 
+/* What stands beside an event: words of ours where they are codes. */
+static const char *
+event_detail(struct page *page, const struct review_event *e)
+{
+	if (strcmp(e->type, policy_event_name(EVENT_HELD)) == 0)
+		return words_held(&page->mem, e->detail);
+	if (strcmp(e->type, policy_event_name(EVENT_REJECTED)) == 0)
+		return view_category_label(e->detail);
+	return e->detail;
+}
+
 static void
 fill_events(struct page *page, struct view_message *view)
 {
@@ -264,7 +279,7 @@ fill_events(struct page *page, struct view_message *view)
 		events[i] = (struct view_event){ .at_us = e->at_us,
 			.what = words_event(e->type),
 			.who = page_actor(e),
-			.detail = e->detail };
+			.detail = event_detail(page, e) };
 	}
 	view->events = events;
 	view->event_count = mp->events.n;
@@ -310,6 +325,48 @@ fill_rights(struct page *page, struct view_message *view)
 		view->reject_only = true;
 }
 
+/* The part of the queue that stands beside a held message. */
+static void
+fill_around(struct page *page, struct view_message *view, size_t at)
+{
+	struct message_page *mp = page->mine;
+	struct foreign words = { .mem = &page->mem,
+		.cache = page->admin->words }; /* what the list has shown */
+	struct view_queue_row *to;
+	size_t i, n, from = at < mp->around.n && at > BEFORE ? at - BEFORE : 0;
+
+	if (mp->m.state != STATE_HELD)
+		return;
+	n = mp->around.n - from < AROUND ? mp->around.n - from : AROUND;
+	to = arena_array(&page->mem, n + 1, sizeof(*to));
+	view->around = to;
+	view->around_count = n;
+	if (at == mp->around.n) { /* further back, or of a folded inbox */
+		*to++ = (struct view_queue_row){ .id = view->id,
+			.subject = view->subject,
+			.to = arena_str(
+			    &page->mem, (struct str){ mp->m.rcpts,
+					    strcspn(mp->m.rcpts, "\n") }),
+			.risk = words_risk(mp->m.risk),
+			.at_us = mp->m.created_us };
+		view->around_count++;
+	}
+	for (i = 0; i < n; i++) {
+		const struct review_row *r = &mp->around.row[from + i];
+		char id[UUID_ID_MAX];
+
+		uuid_to_id(id, "msg_", &r->message);
+		to[i] = (struct view_queue_row){
+			.id = arena_strdup(&page->mem, id),
+			.subject = foreign_subject(&words, r->subject),
+			.to = arena_str(&page->mem,
+			    (struct str){ r->rcpts, strcspn(r->rcpts, "\n") }),
+			.risk = words_risk(r->risk),
+			.at_us = r->created_us,
+		};
+	}
+}
+
 static void
 fill_neighbours(struct page *page, struct view_message *view)
 {
@@ -329,6 +386,7 @@ fill_neighbours(struct page *page, struct view_message *view)
 		uuid_to_id(id, "msg_", &mp->around.row[i].message);
 		view->next = arena_strdup(&page->mem, id);
 	}
+	fill_around(page, view, at);
 }
 
 static void
@@ -371,6 +429,29 @@ fill_row(struct page *page, struct view_message *view)
 	view->body_problem = mp->open.problem;
 }
 
+/* What the worker will do about links to unsubscribe, while it still may. */
+static void
+fill_links_out(struct page *page, struct view_message *view)
+{
+	struct message_page *mp = page->mine;
+	size_t i;
+
+	view->link_base = page->admin->link_base;
+	if (mp->m.state != STATE_HELD && mp->m.state != STATE_APPROVED &&
+	    mp->m.state != STATE_SENDING && mp->m.state != STATE_DEFERRED)
+		return;
+	if (mp->m.one_click)
+		view->links_out =
+		    mp->is_open ? VIEW_LINKS_ADDED : VIEW_LINKS_UNKNOWN;
+	for (i = 0; mp->m.one_click && i < mp->read.header_count; i++) {
+		const char *name = mp->read.headers[i].name;
+
+		if (strcasecmp(name, "List-Unsubscribe") == 0 ||
+		    strcasecmp(name, "List-Unsubscribe-Post") == 0)
+			view->links_out = VIEW_LINKS_OWN;
+	}
+}
+
 static void
 fill_together(struct page *page, struct view_message *view)
 {
@@ -411,6 +492,7 @@ page_message_fill(struct page *page)
 	fill_attempts(page, view);
 	fill_events(page, view);
 	fill_neighbours(page, view);
+	fill_links_out(page, view);
 	fill_together(page, view);
 }
 

@@ -10,18 +10,25 @@
 
 #include "admin/foreign.h"
 #include "admin/handlers.h"
+#include "admin/narrow.h"
 #include "admin/page.h"
 #include "admin/words.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "http/reply.h"
 #include "http/request.h"
 
 #define PAGE_ROWS 50
+#define TENANTS_MAX 100 /* a longer list is no list to choose from */
+#define LEFT_MAX UINT64_C(99999999999999999) /* as review_list_1 reads it */
 
 struct listing {
 	struct review_query query;
 	struct review_rows rows;
 	struct review_inboxes inboxes;
-	char *show;
+	struct review_tenants tenants;
+	char *show, *risk;
+	struct narrow narrow;
 	struct foreign foreign;
 	page_fn *draw;
 };
@@ -120,6 +127,9 @@ fill_queue_row(
 		.approvals = from->approvals,
 		.need = from->need,
 		.count = from->more_in_inbox,
+		.links = from->links,
+		.new_rcpt = from->new_rcpt,
+		.looks = from->looks,
 	};
 }
 
@@ -132,6 +142,28 @@ count_holding(const struct review_inboxes *inboxes)
 	for (i = 0; i < inboxes->n; i++)
 		n += inboxes->row[i].mode == 1 || inboxes->row[i].mode == 2;
 	return n;
+}
+
+/* Who sees several tenants may look at one of them. */
+static void
+fill_tenants(struct page *page, struct view_queue *queue)
+{
+	struct listing *l = page->mine;
+	struct view_queue_tenant *to;
+	size_t i;
+
+	if (l->tenants.is.status >= 300 || l->tenants.n < 2 ||
+	    l->tenants.n > TENANTS_MAX)
+		return;
+	to = arena_array(&page->mem, l->tenants.n, sizeof(*to));
+	for (i = 0; i < l->tenants.n; i++)
+		to[i] = (struct view_queue_tenant){
+			.key = l->tenants.row[i].tenant,
+			.slug = l->tenants.row[i].slug,
+			.held = l->tenants.row[i].held,
+		};
+	queue->tenants = to;
+	queue->tenant_count = l->tenants.n;
 }
 
 static const char *
@@ -160,6 +192,10 @@ draw_queue(struct page *page)
 	queue.rows = rows;
 	queue.row_count = l->rows.n;
 	queue.query = l->query.search;
+	queue.narrow = &l->narrow;
+	queue.risk = l->risk;
+	queue.by_left = l->query.by_left;
+	fill_tenants(page, &queue);
 	queue.next = last_key(&l->rows);
 	queue.first = l->query.after == NULL;
 	queue.stopped = l->rows.stopped != NULL;
@@ -169,6 +205,8 @@ draw_queue(struct page *page)
 		queue.box = http_request_query(page->req, "box");
 		queue.inbox = l->rows.n > 0 ? rows[0].inbox : "this inbox";
 		page->inbox = l->rows.n > 0 ? rows[0].inbox : NULL;
+	} else {
+		queue.tenant = l->query.tenant;
 	}
 	view_queue(
 	    &page->out, page_shell(page, "Queue", VIEW_NAV_QUEUE), &queue);
@@ -217,15 +255,21 @@ words_box(const char *text, int64_t *tenant, int64_t *inbox)
 	return true;
 }
 
-/* A sort key of ours: "risk:uuid". */
+/* A sort key of ours: "risk:uuid", or "tTIME:uuid" by time left. */
 static bool
-is_key(const char *key)
+is_key(const char *key, bool by_left)
 {
-	struct str rest = str_of(key), risk = str_split(&rest, ':');
+	struct str rest = str_of(key), first = str_split(&rest, ':');
 	unsigned long long v;
 	struct uuid id;
 
-	return str_to_u64(risk, 100, &v) && uuid_from_text(&id, rest);
+	if (by_left) {
+		if (first.n == 0 || first.p[0] != 't')
+			return false;
+		first = (struct str){ first.p + 1, first.n - 1 };
+	}
+	return str_to_u64(first, by_left ? LEFT_MAX : 100, &v) &&
+	       uuid_from_text(&id, rest);
 }
 
 /* What both lists take: a search, and where to go on. False after a reply. */
@@ -237,7 +281,7 @@ read_query(struct page *page, struct review_query *q)
 	q->search = given(page, "q");
 	q->after = given(page, "after");
 	q->limit = PAGE_ROWS;
-	if (q->after != NULL && !is_key(q->after)) {
+	if (q->after != NULL && !is_key(q->after, q->by_left)) {
 		page_bad(page->req, "Where the page begins");
 		return false;
 	}
@@ -253,22 +297,98 @@ read_query(struct page *page, struct review_query *q)
 	return true;
 }
 
+bool
+words_tenant(const char *text, int64_t *tenant)
+{
+	unsigned long long v;
+
+	if (text == NULL || text[0] == '\0')
+		return true;
+	if (!str_to_u64(str_of(text), INT64_MAX, &v) || v == 0)
+		return false;
+	*tenant = (int64_t)v;
+	return true;
+}
+
+/*
+ * The fields of the form, each a term of the search, become part of it. False
+ * after a reply.
+ */
+static bool
+read_terms(struct page *page, struct listing *l)
+{
+	struct buf text = { 0 };
+	const char *field = "", *term;
+	size_t i;
+
+	if (l->query.search != NULL)
+		buf_printf(&text, "%s", l->query.search);
+	for (i = 0; i < narrow_term_count; i++) {
+		if (strcmp(narrow_terms[i].field, field) == 0)
+			continue;
+		field = narrow_terms[i].field;
+		term = given(page, field);
+		if (term == NULL)
+			continue;
+		if (narrow_field(str_of(term)) == NULL ||
+		    strcmp(narrow_field(str_of(term)), field) != 0) {
+			buf_free(&text);
+			page_bad(page->req, "A filter");
+			return false;
+		}
+		buf_printf(&text, " %s", term);
+	}
+	l->narrow =
+	    narrow_split(&page->mem, arena_str(&page->mem, buf_str(&text)));
+	l->query.search = narrow_join(&page->mem, &l->narrow);
+	buf_free(&text);
+	return true;
+}
+
+/* What narrows and orders the queue. False after a reply. */
+static bool
+read_filters(struct page *page, struct listing *l)
+{
+	struct review_query *q = &l->query;
+	const char *box = given(page, "box"), *sort = given(page, "sort");
+
+	if (sort != NULL && strcmp(sort, "left") != 0) {
+		page_bad(page->req, "An order");
+		return false;
+	}
+	q->by_left = sort != NULL;
+	if (!read_query(page, q) || !read_terms(page, l))
+		return false;
+	if (box != NULL ? !words_box(box, &q->tenant, &q->inbox)
+			: !words_tenant(given(page, "tenant"), &q->tenant)) {
+		page_bad(page->req, "The number of an inbox or a tenant");
+		return false;
+	}
+	l->risk = given(page, "risk");
+	if (!words_risk_band(l->risk, &q->risk_from, &q->risk_to)) {
+		page_bad(page->req, "A risk");
+		return false;
+	}
+	if (q->by_left && (q->search != NULL || l->risk != NULL)) {
+		page_bad(page->req, "An order of some of it");
+		return false;
+	}
+	return true;
+}
+
 void
 handle_queue(struct http_request *req)
 {
 	struct page *page = page_new(req, sizeof(struct listing));
 	struct listing *l = page->mine;
 	struct review_query *q = &l->query;
-	const char *box = given(page, "box");
 
-	if (!read_query(page, q))
+	if (!read_filters(page, l))
 		return;
-	if (box != NULL && !words_box(box, &q->tenant, &q->inbox)) {
-		page_bad(req, "The number of an inbox");
-		return;
-	}
-	q->collapse = q->inbox == 0 && q->search == NULL;
+	q->collapse = q->inbox == 0 && q->search == NULL && l->risk == NULL;
 	page_ask_shell(page);
+	review_tenants(&page->who->op, &page->mem, &l->tenants, page_arrived,
+	    page_wait(page));
 	review_list(&page->who->op, q, &page->mem, &l->rows, page_arrived,
 	    page_wait(page));
 	page_then(page, ask_inboxes);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "admin/page_message.h"
+#include "admin/words.h"
 #include "base/pool.h"
 #include "base/xalloc.h"
 
@@ -49,6 +50,7 @@ page_revises_fill(struct page *page)
 	    old->inbox != mp->m.inbox)
 		return;
 	view->revises_known = true;
+	view->revises_state = words_state(old->state);
 	view->revises_category = old->category;
 	view->revises_note = old->note;
 }

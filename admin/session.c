@@ -134,7 +134,7 @@ session_has_role(const struct admin_who *who, const char *role)
 static bool
 may(const struct admin_who *who, int principal)
 {
-	switch ((enum admin_principal)principal) {
+	switch ((enum admin_principal)(principal & ~ADMIN_BY_ITSELF)) {
 	case ADMIN_ANYBODY:
 	case ADMIN_READER:
 		return true;
@@ -282,6 +282,6 @@ admin_authorize(struct http_request *req, int principal)
 	asking->req = req;
 	asking->who = who;
 	asking->principal = principal;
-	operator_session_touch(
-	    &who->op, &who->mem, &who->session, on_touched, asking);
+	operator_session_touch(&who->op, (principal & ADMIN_BY_ITSELF) == 0,
+	    &who->mem, &who->session, on_touched, asking);
 }

@@ -73,6 +73,10 @@ void view_shell_end(struct buf *out, const struct view_shell *shell);
 
 /* Shared small parts (view_part.c). */
 void view_part_age(struct buf *out, int64_t now_us, int64_t at_us);
+/* Mail of a test inbox, or the inbox: nothing of it ever leaves. */
+void view_part_test(struct buf *out, bool test);
+/* Three quarters of the time it may be held are over (decisions D21). */
+bool view_part_is_late(int64_t now_us, int64_t at_us, int64_t expires_us);
 void view_part_left(struct buf *out, int64_t now_us, int64_t until_us);
 void view_part_time(struct buf *out, int64_t at_us);
 void view_part_size(struct buf *out, int64_t bytes);
@@ -114,6 +118,10 @@ void view_login(struct buf *out, const struct view_login *login);
 void view_setup(struct buf *out, const struct view_setup *setup);
 
 /* A page with one heading and one sentence; `code` is the HTTP status. */
+struct view_again {
+	const char *name, *value;
+};
+
 struct view_problem {
 	int code;
 	const char *heading;
@@ -121,13 +129,18 @@ struct view_problem {
 	const char *name; /* of the refusal, e.g. state_conflict, or NULL */
 	const char *request_id;
 	const char *link, *link_label;
-	const char *return_to; /* set: show a retry form */
+	/* Set: a button that sends the same once more, to this address. */
+	const char *again_at;
+	const struct view_again *again;
+	size_t again_count;
 };
 
 void view_problem(struct buf *out, const struct view_shell *shell,
     const struct view_problem *problem);
 
 /* Queue. */
+struct narrow;
+
 struct view_queue_row {
 	const char *id;
 	const char *inbox;
@@ -139,6 +152,9 @@ struct view_queue_row {
 	const char *reasons; /* why it is held, if not by its mode alone */
 	int64_t at_us, expires_us, size;
 	int files; /* -1: not known */
+	bool links; /* its text has some */
+	bool new_rcpt; /* its inbox had not reached one of them */
+	const char *looks; /* who has it open; nobody: NULL or "" */
 	int version, round;
 	bool test, integrity;
 	bool returned; /* came back from an approval */
@@ -149,12 +165,23 @@ struct view_queue_row {
 	int64_t count;
 };
 
+struct view_queue_tenant {
+	int64_t key, held;
+	const char *slug;
+};
+
 struct view_queue {
 	const struct view_queue_row *rows;
 	size_t row_count;
+	const struct view_queue_tenant *tenants; /* to choose from */
+	size_t tenant_count;
+	int64_t tenant; /* only of this one; 0: all */
+	bool by_left; /* least time left first; else highest risk */
 	const char *inbox; /* filter: an inbox's address; NULL: all */
 	const char *box; /* the same as keys: tenant.inbox */
 	const char *query; /* search; NULL: none */
+	const struct narrow *narrow; /* the same in its two parts */
+	const char *risk; /* only of this band; NULL: all */
 	const char *next; /* sort key of the last row; NULL: last page */
 	bool first; /* no page before this one */
 	bool stopped; /* a search: next goes on where this one gave up */
@@ -164,6 +191,9 @@ struct view_queue {
 
 void view_queue(struct buf *out, const struct view_shell *shell,
     const struct view_queue *queue);
+/* The fields that narrow it, and the sentence that says by what it is. */
+void view_narrow(struct buf *out, const struct view_queue *queue);
+void view_narrow_said(struct buf *out, const struct view_queue *queue);
 
 /* Message. */
 enum view_tab {
@@ -250,6 +280,14 @@ struct view_reason {
 	size_t more; /* details that are not listed */
 };
 
+/* May recipients unsubscribe by one click (RFC 8058)? */
+enum view_links {
+	VIEW_LINKS_NONE, /* the inbox adds no links */
+	VIEW_LINKS_ADDED, /* each gets one when it is sent */
+	VIEW_LINKS_OWN, /* the message has its own, so none is added */
+	VIEW_LINKS_UNKNOWN, /* it was not opened */
+};
+
 struct view_message {
 	const char *id, *inbox, *tenant, *subject, *state;
 	enum view_risk risk;
@@ -268,10 +306,13 @@ struct view_message {
 	size_t rcpt_count;
 	const char *const *ghosts; /* in To or Cc, but will not receive */
 	size_t ghost_count;
+	enum view_links links_out;
+	const char *link_base; /* of VIEW_LINKS_ADDED */
 	enum view_tab tab;
 	bool has_html, has_text; /* parts of that kind */
 	bool html_cut; /* more of it than is shown */
 	const struct diff *diff; /* for its tab */
+	const struct links *links; /* NULL: it was not opened */
 	const struct view_header *headers;
 	size_t header_count;
 	const struct view_part *parts;
@@ -295,6 +336,8 @@ struct view_message {
 	int undo_s;
 	int64_t opened_us; /* database time of this page */
 	const char *prev, *next; /* neighbours in the queue, ids */
+	const struct view_queue_row *around; /* the queue, this one in it */
+	size_t around_count;
 	/* Decision already made. */
 	const char *decided_by, *verdict, *category, *decision_note, *hint;
 	int64_t decided_us;
@@ -309,6 +352,7 @@ struct view_message {
 	const char *typed_note; /* kept when a form is shown again */
 	const char *revises; /* id that the agent named; NULL: none */
 	bool revises_known; /* it is of this inbox, and may be seen */
+	const char *revises_state; /* its state, by name */
 	const char *revises_category, *revises_note, *revises_problem;
 	const struct diff *revised; /* old and new text, for its tab */
 	const char *looked_at_by; /* another operator; NULL: nobody else */
@@ -346,7 +390,7 @@ struct view_inbox {
 	int64_t tenant_key, inbox_key;
 	int mode; /* 0..4, D28 */
 	int64_t held, sent_today, limit_day;
-	bool paused, suspended, claimed;
+	bool paused, suspended, claimed, test;
 	const char *alarm;
 };
 
@@ -361,14 +405,6 @@ void view_inboxes(struct buf *out, const struct view_shell *shell,
     const struct view_inboxes *inboxes);
 
 /* Reject everything that waits from one inbox. */
-struct view_reject_all {
-	const char *address;
-	int64_t tenant_key, inbox_key, held;
-	const char *error;
-};
-
-void view_reject_all(struct buf *out, const struct view_shell *shell,
-    const struct view_reject_all *all);
 
 struct view_switch {
 	const char *level; /* "global", "tenant", "inbox" */

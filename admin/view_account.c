@@ -7,6 +7,7 @@
 #include "admin/view_second.h"
 #include "base/buf.h"
 #include "base/secret.h"
+#include "base/str.h"
 
 static void
 put_session(struct buf *out, const struct view_shell *shell,
@@ -74,6 +75,29 @@ put_password(struct buf *out, const struct view_shell *shell)
 		"other sessions end.</p></form></details></section>"));
 }
 
+/* "tenant:inbox:role" lines, where * is all. */
+static void
+put_roles(struct buf *out, struct str lines)
+{
+	HTML(out, LIT("<ul class=\"entries\">"));
+	while (lines.n > 0) {
+		struct str role = str_split(&lines, '\n');
+		struct str tenant = str_split(&role, ':');
+		struct str inbox = str_split(&role, ':');
+		bool everything = str_eq(tenant, str_lit("*"));
+
+		HTML(out, LIT("<li><div><b>"), TEXTN(role.p, role.n),
+		    LIT("</b> over "), LIT_IF(everything, "everything"));
+		if (!everything && !str_eq(inbox, str_lit("*")))
+			HTML(out, LIT("inbox "), TEXTN(inbox.p, inbox.n),
+			    LIT(" of "));
+		if (!everything)
+			HTML(out, LIT("tenant "), TEXTN(tenant.p, tenant.n));
+		HTML(out, LIT("</div></li>"));
+	}
+	HTML(out, LIT("</ul>"));
+}
+
 void
 view_account(struct buf *out, const struct view_shell *shell,
     const struct view_account *account)
@@ -84,11 +108,10 @@ view_account(struct buf *out, const struct view_shell *shell,
 	view_part_error(out, account->error);
 	HTML(out,
 	    LIT("<div class=\"boxgrid\" id=\"account\"><div class=\"read\">"
-		"<section class=\"panel\"><h2>Roles</h2><pre>"),
-	    LINES(account->roles),
-	    LIT("</pre><p class=\"small muted\">tenant : inbox : role, * is "
-		"all</p><dl class=\"facts\"><dt>Signed out when idle</dt><dd>"
-		"in "));
+		"<section class=\"panel\"><h2>Roles</h2>"));
+	put_roles(out, str_of(account->roles));
+	HTML(out,
+	    LIT("<dl class=\"facts\"><dt>Signed out when idle</dt><dd>in "));
 	view_part_left(out, shell->now_us, account->idle_us);
 	HTML(out, LIT("</dd><dt>Signed out at the latest</dt><dd>in "));
 	view_part_left(out, shell->now_us, account->expires_us);

@@ -19,8 +19,9 @@ put_tab(struct buf *out, const struct view_message *m, enum view_tab tab,
 	HTML(out, LIT("<a href=\"/m/"), PATH(m->id), query);
 	if (m->why != NULL)
 		HTML(out, LIT("&amp;why="), PATH(m->why));
-	HTML(out, LIT("\""), LIT_IF(m->tab == tab, " aria-current=\"true\""),
-	    LIT(">"), label, LIT("</a>"));
+	HTML(out, LIT("#what\""),
+	    LIT_IF(m->tab == tab, " aria-current=\"true\""), LIT(">"), label,
+	    LIT("</a>"));
 }
 
 static void
@@ -110,7 +111,8 @@ put_frame(struct buf *out, const struct view_message *m)
 	HTML(out,
 	    LIT("\"></iframe><p class=\"small muted\">Pictures that would be "
 		"fetched are left out, and links do nothing here. What the "
-		"HTML names is in its source, under “Text”.</p>"));
+		"HTML names is listed under Links, and is in its source under "
+		"“Text”.</p>"));
 	if (m->html_cut)
 		HTML(out, LIT("<p class=\"cut\">It goes on. Download the "
 			      "message for all of it.</p>"));
@@ -160,7 +162,7 @@ static void
 put_revised(struct buf *out, const struct view_message *m)
 {
 	HTML(out, LIT("<p class=\"legend\"><span class=\"del\">only in the "
-		      "rejected one</span> <span class=\"ins\">only in this "
+		      "earlier one</span> <span class=\"ins\">only in this "
 		      "one</span></p>"));
 	if (m->revises_problem != NULL)
 		HTML(out, LIT("<p class=\"refusal\">"),

@@ -220,8 +220,10 @@ put_about(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<div class=\"head\"><div><p class=\"crumb\">"
 		      "<a href=\"/inboxes\" id=\"back\">Inboxes</a></p><h1>"));
 	view_part_address(out, box->address);
-	HTML(out, LIT("</h1><p class=\"sub\"><span>Tenant "),
-	    TEXT(box->tenant_slug), LIT("</span><span>made "));
+	HTML(out, LIT("</h1><p class=\"sub\">"));
+	view_part_test(out, box->test);
+	HTML(out, LIT("<span>Tenant "), TEXT(box->tenant_slug),
+	    LIT("</span><span>made "));
 	view_part_age(out, shell->now_us, box->created_us);
 	HTML(out, LIT(" ago</span><span><a href=\"/q?box="),
 	    NUM(view->key.tenant), LIT("."), NUM(view->key.inbox), LIT("\">"));
@@ -233,6 +235,8 @@ put_about(struct buf *out, const struct view_shell *shell,
 	if (box->oversight[0] != '\0')
 		HTML(out, LIT("<span>overseer "), TEXT(box->oversight),
 		    LIT("</span>"));
+	if (box->one_click)
+		HTML(out, LIT("<span>gives links to unsubscribe</span>"));
 	HTML(out, LIT("</p></div></div>"));
 	view_part_error(out, view->error);
 	if (box->alarm[0] != '\0')
@@ -251,6 +255,7 @@ view_box(struct buf *out, const struct view_shell *shell,
 	put_switches(out, shell, view);
 	view_box_keys(out, shell, view);
 	put_limits(out, shell, view);
+	view_box_own(out, shell, view);
 	HTML(out, LIT("</div><div class=\"read\">"));
 	view_box_rules(out, shell, view);
 	view_box_blocks(out, shell, view);

@@ -19,6 +19,7 @@ struct view_box {
 	const struct box_blocks *blocks;
 	const struct box_plans *plans;
 	const char *error; /* why the last change was not made */
+	bool can_link; /* deliver.unsubscribe_url is set */
 };
 
 void view_box(struct buf *out, const struct view_shell *shell,
@@ -30,6 +31,11 @@ void view_box_rules(struct buf *out, const struct view_shell *shell,
 void view_box_blocks(struct buf *out, const struct view_shell *shell,
     const struct view_box *view);
 void view_box_keys(struct buf *out, const struct view_shell *shell,
+    const struct view_box *view);
+
+/* view_box_own.c: what it has of its own, where its tenant says something
+ * else, and how its mail is sent. */
+void view_box_own(struct buf *out, const struct view_shell *shell,
     const struct view_box *view);
 
 /* A form of this inbox that posts to /inbox/T.I/<what>. */

@@ -41,6 +41,10 @@ put_binding(struct buf *out, const struct view_shell *shell,
 static void
 put_send_label(struct buf *out, const struct view_message *m)
 {
+	if (m->test) {
+		HTML(out, LIT("Approve: nothing leaves"));
+		return;
+	}
 	HTML(out, LIT("Send to "), NUM(m->rcpt_count),
 	    LIT_IF(m->rcpt_count == 1, " recipient"),
 	    LIT_IF(m->rcpt_count != 1, " recipients"));
@@ -93,6 +97,10 @@ put_later(struct buf *out, const struct view_message *m)
 static void
 put_window(struct buf *out, const struct view_message *m)
 {
+	if (m->test)
+		HTML(out, LIT("<p class=\"small\" id=\"captured\">Mail of a "
+			      "test inbox: approved, it goes into the store of "
+			      "captures and to nobody.</p>"));
 	if (m->send_at_us > m->opened_us)
 		put_later(out, m);
 	else if (m->undo_s > 0)
@@ -298,7 +306,14 @@ view_message_bar(struct buf *out, const struct view_message *m)
 	if (m->may_reject)
 		HTML(out, LIT("<a class=\"button\" href=\"#reject-form\">Reject"
 			      "</a>"));
-	if (m->may_approve && !m->reject_only)
+	/* What has nothing to fill in is sent from here. */
+	if (m->may_approve && !m->reject_only && m->risk == VIEW_RISK_LOW &&
+	    !m->sign && !m->ask_password)
+		HTML(out,
+		    LIT("<button class=\"button primary\" "
+			"form=\"approve-form\" name=\"verdict\" value=\"a\">"
+			"Approve</button>"));
+	else if (m->may_approve && !m->reject_only)
 		HTML(out,
 		    LIT("<a class=\"button primary\" href=\"#approve-form\">"
 			"Approve</a>"));

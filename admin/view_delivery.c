@@ -17,6 +17,13 @@ is_given(const char *s)
 	return s != NULL && s[0] != '\0';
 }
 
+static bool
+is_host(const char *mx)
+{
+	return is_given(mx) && strcmp(mx, "none") != 0 &&
+	       strcmp(mx, "capture") != 0;
+}
+
 void
 view_message_fate(struct buf *out, const struct view_shell *shell,
     const struct view_rcpt *rcpt)
@@ -56,17 +63,19 @@ put_attempt(struct buf *out, const struct view_attempt *a)
 {
 	HTML(out, LIT("<li>"));
 	view_part_time(out, a->at_us);
-	/* "none" is what the worker writes where there was none */
-	if (is_given(a->mx) && strcmp(a->mx, "none") != 0)
+	/* "none" and "capture" are written where there was none */
+	if (is_host(a->mx))
 		HTML(out, LIT(" <b><bdi>"), TEXT(a->mx), LIT("</bdi></b>"));
 	else
 		HTML(out, LIT(" <b>no host</b>"));
+	if (is_given(a->mx) && strcmp(a->mx, "capture") == 0)
+		HTML(out, LIT(" captured, not sent"));
 	HTML(out, LIT(" <span class=\"muted\">for <bdi>"), TEXT(a->domain),
 	    LIT("</bdi></span>"));
 	if (is_given(a->tls) && strcmp(a->tls, "none") != 0)
 		HTML(out, LIT(" <span class=\"chip\">"), TEXT(a->tls),
 		    LIT("</span>"));
-	else if (is_given(a->mx) && strcmp(a->mx, "none") != 0)
+	else if (is_host(a->mx))
 		HTML(out, LIT(" <span class=\"chip warn\">no TLS</span>"));
 	HTML(out, LIT(" <span class=\"detail\">"));
 	put_reach(out, a);

@@ -77,8 +77,7 @@ put_row(struct buf *out, const struct view_shell *shell,
 	else
 		HTML(out, TEXT(row->subject));
 	HTML(out, LIT("</bdi></a>"));
-	if (row->test)
-		HTML(out, LIT(" <span class=\"chip\">test</span>"));
+	view_part_test(out, row->test);
 	HTML(out, LIT("</span><span class=\"c-inbox\">"));
 	view_part_address(out, row->inbox);
 	HTML(out, LIT("</span><span class=\"c-age\"><span class=\"word\">"
@@ -103,9 +102,11 @@ view_history(struct buf *out, const struct view_shell *shell,
 	put_head(out, history);
 	if (history->row_count == 0)
 		HTML(out,
-		    LIT("<div class=\"empty\"><h2>Nothing here</h2><p>Nothing "
-			"fits, or what did was removed when its time was up."
-			"</p></div>"));
+		    LIT("<div class=\"empty\"><h2>Nothing here</h2><p>Mail is "
+			"listed here once somebody or something decided it. "
+			"What "
+			"is old enough is removed; the audit log "
+			"stays.</p></div>"));
 	else
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>State"

@@ -32,6 +32,7 @@ put_inbox(struct buf *out, const struct view_inbox *row)
 	if (row->alarm != NULL && row->alarm[0] != '\0')
 		HTML(out, LIT(" <span class=\"chip bad\">"), TEXT(row->alarm),
 		    LIT("</span>"));
+	view_part_test(out, row->test);
 	if (!row->claimed)
 		HTML(out, LIT(" <span class=\"chip\">not claimed</span>"));
 	HTML(out, LIT("</th><td data-label=\"Tenant\">"), TEXT(row->tenant),
@@ -183,32 +184,5 @@ view_pauses(struct buf *out, const struct view_shell *shell,
 	    LIT("<p class=\"muted small\">Resuming needs you to confirm who "
 		"you are, a reason, and the role senior or admin. Mail held by "
 		"a pause stays held: it is decided one by one.</p>"));
-	view_shell_end(out, shell);
-}
-
-void
-view_reject_all(struct buf *out, const struct view_shell *shell,
-    const struct view_reject_all *all)
-{
-	view_shell_start(out, shell);
-	HTML(out, LIT("<section class=\"card\"><h1>Reject all from <bdi>"),
-	    TEXT(all->address), LIT("</bdi></h1><p>"));
-	view_part_count(out, all->held, 1000);
-	HTML(out,
-	    LIT(" messages wait. All of them are rejected, also those that "
-		"arrive meanwhile. This cannot be undone.</p>"));
-	if (all->error != NULL)
-		HTML(out, LIT("<p class=\"refusal\" role=\"alert\">"),
-		    TEXT(all->error), LIT("</p>"));
-	HTML(out, LIT("<form method=\"post\" action=\"/reject-all\" "
-		      "class=\"stack\">"));
-	view_part_csrf(out, shell);
-	put_keys(out, all->tenant_key, all->inbox_key);
-	view_part_categories(out, NULL);
-	HTML(out,
-	    LIT("<label>Note to the agent<textarea name=\"note\" rows=\"3\" "
-		"maxlength=\"1000\"></textarea></label>"
-		"<button class=\"danger\">Reject all</button>"
-		"<a href=\"/q\">Cancel</a></form></section>"));
 	view_shell_end(out, shell);
 }

@@ -40,6 +40,9 @@ outcome_words(const char *outcome)
 		{ "", "waits" },
 		{ "rejected", "rejected" },
 		{ "approved", "approved" },
+		{ "taken_back", "taken back: it waits again" },
+		{ "left_already", "had left before it was taken back" },
+		{ "not_found", "not in your reach any more" },
 		{ "risky", "its risk is not low: decide it alone" },
 		{ "state_conflict", "was decided or changed meanwhile" },
 		{ "digest_mismatch", "its fingerprint is another one" },
@@ -155,6 +158,29 @@ put_progress(struct buf *out, const struct view_job *view)
 			"stay signed in; leave the page if you like.</p>"));
 }
 
+/* Approvals can be taken back until they leave; all of a job at once. */
+static void
+put_undo(struct buf *out, const struct view_shell *shell, const struct job *j)
+{
+	if (j->verdict != 'a' || j->done == 0)
+		return;
+	if (j->undo_left == 0) {
+		HTML(out, LIT("<p><b>"), NUM(j->undone),
+		    LIT("</b> taken back, waiting in the queue again; <b>"),
+		    NUM(j->done - j->undone), LIT("</b> had left.</p>"));
+		return;
+	}
+	HTML(out, LIT("<form method=\"post\" class=\"inline\" action=\""));
+	put_path(out, j);
+	HTML(out, LIT("/undo\">"));
+	view_part_csrf(out, shell);
+	HTML(out,
+	    LIT("<button class=\"danger\" id=\"job-undo\">Take back all that "
+		"has not left <kbd>u</kbd></button></form><p class=\"muted "
+		"small\">Each message leaves a few seconds after its approval."
+		"</p>"));
+}
+
 static void
 put_stop(struct buf *out, const struct view_shell *shell, const struct job *job,
     bool pause)
@@ -260,12 +286,16 @@ put_item(struct buf *out, const struct job_item *item)
 static void
 put_items(struct buf *out, const struct view_job *view)
 {
+	bool made = view->job->state == JOB_MADE;
 	size_t i;
 
-	HTML(out, LIT("<h2>"), LIT_IF(view->problems, "Not done"),
+	HTML(out, LIT("<h2>"), LIT_IF(view->problems && made, "Left out of it"),
+	    LIT_IF(view->problems && !made, "Not done"),
 	    LIT_IF(!view->problems, "All of it"), LIT("</h2>"));
 	if (view->items->n == 0)
-		HTML(out, LIT("<p class=\"muted\">Nothing.</p>"));
+		HTML(out, LIT("<p class=\"muted\">Nothing"),
+		    LIT_IF(made && view->problems, " is left out"),
+		    LIT(".</p>"));
 	else
 		HTML(out,
 		    LIT("<div class=\"scroll\" tabindex=\"0\" "
@@ -279,7 +309,8 @@ put_items(struct buf *out, const struct view_job *view)
 	HTML(out, LIT_IF(view->items->n > 0, "</tbody></table></div>"),
 	    LIT("<nav class=\"pages\" aria-label=\"More\"><a href=\""));
 	put_path(out, view->job);
-	HTML(out, LIT_IF(view->problems, "?show=all\">Show all"),
+	HTML(out,
+	    LIT_IF(view->problems, "?show=all\">Show every message of it"),
 	    LIT_IF(!view->problems, "\">Show what was not done"), LIT("</a>"));
 	if (view->next != NULL) {
 		HTML(out, LIT("<a class=\"button\" rel=\"next\" href=\""));
@@ -312,6 +343,7 @@ view_job(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<span>more fit: a job takes 50,000</span>"));
 	HTML(out, LIT("</p></div></div>"));
 	put_progress(out, view);
+	put_undo(out, shell, j);
 	put_actions(out, shell, view);
 	HTML(out, LIT("</section>"));
 	put_items(out, view);

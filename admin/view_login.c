@@ -95,6 +95,22 @@ view_setup(struct buf *out, const struct view_setup *setup)
 	view_shell_end(out, &shell);
 }
 
+static void
+put_again(struct buf *out, const struct view_shell *shell,
+    const struct view_problem *problem)
+{
+	size_t i;
+
+	HTML(out, LIT("<form method=\"post\" id=\"again\" action=\""),
+	    ATTR(problem->again_at), LIT("\">"));
+	view_part_csrf(out, shell);
+	for (i = 0; i < problem->again_count; i++)
+		HTML(out, LIT("<input type=\"hidden\" name=\""),
+		    ATTR(problem->again[i].name), LIT("\" value=\""),
+		    ATTR(problem->again[i].value), LIT("\">"));
+	HTML(out, LIT("<button class=\"primary\">Try again</button></form>"));
+}
+
 void
 view_problem(struct buf *out, const struct view_shell *shell,
     const struct view_problem *problem)
@@ -106,6 +122,8 @@ view_problem(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<section class=\"card\"><h1 data-code=\""),
 	    NUM(problem->code), LIT("\">"), TEXT(problem->heading),
 	    LIT("</h1><p>"), TEXT(problem->text), LIT("</p>"));
+	if (problem->again_at != NULL)
+		put_again(out, shell, problem);
 	if (problem->link != NULL)
 		HTML(out, LIT("<p><a class=\"button\" href=\""),
 		    ATTR(problem->link), LIT("\">"), TEXT(problem->link_label),

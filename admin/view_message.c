@@ -73,6 +73,36 @@ put_sender(struct buf *out, const struct view_message *m)
 	HTML(out, LIT("</dd></dl>"));
 }
 
+/* What is added to it when it leaves, as it is nowhere in what is read. */
+static void
+put_links_out(struct buf *out, const struct view_message *m)
+{
+	switch (m->links_out) {
+	case VIEW_LINKS_NONE:
+		return;
+	case VIEW_LINKS_OWN:
+		HTML(out,
+		    LIT("<p id=\"links-out\">The message names its own way "
+			"to unsubscribe (List-Unsubscribe, under Headers); "
+			"no link is added.</p>"));
+		return;
+	case VIEW_LINKS_UNKNOWN:
+	case VIEW_LINKS_ADDED:
+		break;
+	}
+	HTML(out,
+	    LIT("<p id=\"links-out\">When it is sent, each recipient gets a "
+		"link of its own to unsubscribe from this inbox: the headers "
+		"List-Unsubscribe"));
+	if (m->link_base[0] != '\0')
+		HTML(out, LIT(" (<code>"), TEXT(m->link_base),
+		    LIT("/u/…</code>)"));
+	HTML(out, LIT(" and List-Unsubscribe-Post are added"),
+	    LIT_IF(m->links_out == VIEW_LINKS_UNKNOWN,
+		", unless the message has its own"),
+	    LIT(".</p>"));
+}
+
 static void
 put_who(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
@@ -96,6 +126,7 @@ put_who(struct buf *out, const struct view_shell *shell,
 			     "there.</p>"));
 	}
 	put_sender(out, m);
+	put_links_out(out, m);
 	HTML(out, LIT("</section>"));
 }
 
@@ -208,6 +239,7 @@ put_title(struct buf *out, const struct view_shell *shell,
 		HTML(out, TEXT(m->subject));
 	HTML(out, LIT("</bdi></h1><p class=\"sub\">"));
 	view_part_state(out, m->state);
+	view_part_test(out, m->test);
 	if (strcmp(m->state, "held") == 0) {
 		HTML(out, LIT(" "));
 		view_part_risk(out, m->risk);
@@ -218,7 +250,11 @@ put_title(struct buf *out, const struct view_shell *shell,
 	view_part_age(out, shell->now_us, m->at_us);
 	HTML(out, LIT(" ago</span>"));
 	if (m->expires_us != 0 && strcmp(m->state, "held") == 0) {
-		HTML(out, LIT(" <span>expires in "));
+		HTML(out, LIT(" <span"),
+		    LIT_IF(view_part_is_late(
+			       shell->now_us, m->at_us, m->expires_us),
+			" class=\"soon\""),
+		    LIT(">expires in "));
 		view_part_left(out, shell->now_us, m->expires_us);
 		HTML(out, LIT("</span>"));
 	}
@@ -228,6 +264,38 @@ put_title(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("</span>"));
 	}
 	HTML(out, LIT("</p></div>"));
+}
+
+/* A wide screen has room for the queue beside what is read. */
+static void
+put_around(struct buf *out, const struct view_shell *shell,
+    const struct view_message *m)
+{
+	size_t i;
+
+	if (m->around_count == 0)
+		return;
+	HTML(out, LIT("<nav class=\"around\" aria-label=\"Queue\"><ol>"));
+	for (i = 0; i < m->around_count; i++) {
+		const struct view_queue_row *row = &m->around[i];
+
+		HTML(out, LIT("<li><a href=\"/m/"), PATH(row->id), LIT("\""),
+		    LIT_IF(
+			strcmp(row->id, m->id) == 0, " aria-current=\"page\""),
+		    LIT("><span class=\"top-line\">"));
+		view_part_risk(out, row->risk);
+		view_part_age(out, shell->now_us, row->at_us);
+		HTML(out, LIT("</span><b><bdi>"));
+		if (row->subject == NULL || row->subject[0] == '\0')
+			HTML(out, LIT("No subject"));
+		else
+			HTML(out, TEXT(row->subject));
+		HTML(out, LIT("</bdi></b><span><bdi>"), TEXT(row->to),
+		    LIT("</bdi></span>"));
+		view_part_test(out, row->test);
+		HTML(out, LIT("</a></li>"));
+	}
+	HTML(out, LIT("</ol></nav>"));
 }
 
 void
@@ -247,6 +315,7 @@ view_message(struct buf *out, const struct view_shell *shell,
 	put_reasons(out, m);
 	put_who(out, shell, m);
 	view_message_body(out, shell, m);
+	view_message_links(out, m);
 	view_message_files(out, m);
 	put_context(out, m);
 	view_message_delivery(out, m);
@@ -255,7 +324,9 @@ view_message(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("</div><aside class=\"side\" aria-label=\"Decision\">"));
 	view_message_decide(out, shell, m);
 	view_message_facts(out, shell, m);
-	HTML(out, LIT("</aside></article>"));
+	HTML(out, LIT("</aside>"));
+	put_around(out, shell, m);
+	HTML(out, LIT("</article>"));
 	view_message_bar(out, m);
 	view_shell_end(out, &wide);
 }

@@ -14,6 +14,9 @@ void view_message_body(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
 void view_message_files(struct buf *out, const struct view_message *m);
 
+/* Where it leads, what it fetches and hides. (view_links.c) */
+void view_message_links(struct buf *out, const struct view_message *m);
+
 /* What became of one recipient, and each try. (view_delivery.c) */
 struct view_rcpt;
 void view_message_fate(struct buf *out, const struct view_shell *shell,

@@ -126,6 +126,14 @@ view_part_age(struct buf *out, int64_t now_us, int64_t at_us)
 }
 
 void
+view_part_test(struct buf *out, bool test)
+{
+	if (test)
+		HTML(out, LIT(" <span class=\"chip test\">test: nothing "
+			      "leaves</span>"));
+}
+
+void
 view_part_left(struct buf *out, int64_t now_us, int64_t until_us)
 {
 	if (until_us == 0) {
@@ -138,6 +146,13 @@ view_part_left(struct buf *out, int64_t now_us, int64_t until_us)
 	else
 		put_span(out, until_us - now_us);
 	HTML(out, LIT("</time>"));
+}
+
+bool
+view_part_is_late(int64_t now_us, int64_t at_us, int64_t expires_us)
+{
+	return expires_us > at_us && at_us > 0 &&
+	       expires_us - now_us < (expires_us - at_us) / 4;
 }
 
 void

@@ -9,10 +9,36 @@
  */
 #include "admin/view.h"
 
+#include <string.h>
+
 #include "admin/html.h"
+#include "admin/narrow.h"
 #include "base/buf.h"
+#include "policy/vocabulary.h"
 
 #define CAP 1000
+
+static void
+put_tenants(struct buf *out, const struct view_queue *queue)
+{
+	size_t i;
+
+	if (queue->tenant_count == 0)
+		return;
+	HTML(out, LIT("<label class=\"vh\" for=\"tenant\">Tenant</label>"
+		      "<select id=\"tenant\" name=\"tenant\"><option "
+		      "value=\"\">All tenants</option>"));
+	for (i = 0; i < queue->tenant_count; i++) {
+		const struct view_queue_tenant *t = &queue->tenants[i];
+
+		HTML(out, LIT("<option value=\""), NUM(t->key), LIT("\""),
+		    LIT_IF(t->key == queue->tenant, " selected"), LIT(">"),
+		    TEXT(t->slug), LIT(" · "));
+		view_part_count(out, t->held, CAP);
+		HTML(out, LIT("</option>"));
+	}
+	HTML(out, LIT("</select>"));
+}
 
 static void
 put_search(struct buf *out, const struct view_queue *queue)
@@ -23,7 +49,11 @@ put_search(struct buf *out, const struct view_queue *queue)
 		"<input id=\"find\" name=\"q\" type=\"search\" "
 		"maxlength=\"200\" spellcheck=\"false\" "
 		"placeholder=\"Address, @domain, subject or id\" value=\""),
-	    ATTR(queue->query), LIT("\"><button>Search</button></form>"));
+	    ATTR(queue->narrow->words), LIT("\">"));
+	put_tenants(out, queue);
+	HTML(out, LIT("<button>Search</button>"));
+	view_narrow(out, queue);
+	HTML(out, LIT("</form>"));
 }
 
 static void
@@ -43,7 +73,10 @@ put_head(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("</span>"));
 	}
 	if (shell->held > 0)
-		HTML(out, LIT("<span>highest risk first</span>"));
+		HTML(out, LIT("<span>"),
+		    LIT_IF(!queue->by_left, "highest risk first"),
+		    LIT_IF(queue->by_left, "least time left first"),
+		    LIT("</span>"));
 	HTML(out, LIT("</p></div>"));
 	put_search(out, queue);
 	HTML(out, LIT("</div>"));
@@ -52,9 +85,7 @@ put_head(struct buf *out, const struct view_shell *shell,
 		    TEXT(queue->inbox),
 		    LIT("</bdi></b> <a href=\"/q\">Show all inboxes</a></p>"));
 	if (queue->query != NULL)
-		HTML(out, LIT("<p class=\"filter\">Found for <b><bdi>"),
-		    TEXT(queue->query),
-		    LIT("</bdi></b> <a href=\"/q\">Show all</a></p>"));
+		view_narrow_said(out, queue);
 }
 
 static void
@@ -68,11 +99,13 @@ put_recipients(struct buf *out, const struct view_queue_row *row)
 	if (row->hidden > 0)
 		HTML(out, LIT(" <span class=\"chip warn\">"), NUM(row->hidden),
 		    LIT(" hidden</span>"));
-	HTML(out, LIT("</span>"));
+	HTML(out, LIT_IF(row->new_rcpt, " <span class=\"chip\">new</span>"),
+	    LIT("</span>"));
 }
 
 static void
-put_chips(struct buf *out, const struct view_queue_row *row)
+put_chips(struct buf *out, const struct view_shell *shell,
+    const struct view_queue_row *row)
 {
 	if (row->integrity)
 		HTML(
@@ -82,11 +115,16 @@ put_chips(struct buf *out, const struct view_queue_row *row)
 		    LIT("</span>"));
 	if (row->returned)
 		HTML(out, LIT(" <span class=\"chip\">came back</span>"));
+	if (view_part_is_late(shell->now_us, row->at_us, row->expires_us))
+		HTML(
+		    out, LIT(" <span class=\"chip warn\">expires soon</span>"));
 	if (row->need > 1)
 		HTML(out, LIT(" <span class=\"chip\">"), NUM(row->approvals),
 		    LIT(" of "), NUM(row->need), LIT("</span>"));
-	if (row->test)
-		HTML(out, LIT(" <span class=\"chip\">test</span>"));
+	view_part_test(out, row->test);
+	if (row->looks != NULL && row->looks[0] != '\0')
+		HTML(out, LIT(" <span class=\"chip looks\">"), TEXT(row->looks),
+		    LIT(" has it open</span>"));
 }
 
 static void
@@ -113,7 +151,7 @@ put_single(struct buf *out, const struct view_shell *shell,
 	else
 		HTML(out, TEXT(row->subject));
 	HTML(out, LIT("</bdi></a>"));
-	put_chips(out, row);
+	put_chips(out, shell, row);
 	HTML(out, LIT("</span><span class=\"c-inbox\">"));
 	view_part_address(out, row->inbox);
 	HTML(out, LIT("</span><span class=\"c-size\">"));
@@ -121,16 +159,73 @@ put_single(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<span class=\"files\">"), NUM(row->files),
 		    LIT("&nbsp;file"), LIT_IF(row->files > 1, "s"),
 		    LIT("</span> "));
+	HTML(out, LIT_IF(row->links, "<span class=\"files\">links</span> "));
 	view_part_size(out, row->size);
 	HTML(out,
 	    LIT("</span><span class=\"c-age\"><span class=\"word\">waiting "
 		"</span>"));
 	view_part_age(out, shell->now_us, row->at_us);
-	HTML(out,
-	    LIT("</span><span class=\"c-left\"><span class=\"word\">expires "
-		"in </span>"));
+	HTML(out, LIT("</span><span class=\"c-left"),
+	    LIT_IF(
+		view_part_is_late(shell->now_us, row->at_us, row->expires_us),
+		" soon"),
+	    LIT("\"><span class=\"word\">expires in </span>"));
 	view_part_left(out, shell->now_us, row->expires_us);
 	HTML(out, LIT("</span></li>"));
+}
+
+/* What stands behind "?" to keep box and search, whatever else is asked. */
+static void
+put_kept(struct buf *out, const struct view_queue *queue)
+{
+	if (queue->box != NULL)
+		HTML(out, LIT("&amp;box="), PATH(queue->box));
+	if (queue->tenant != 0)
+		HTML(out, LIT("&amp;tenant="), NUM(queue->tenant));
+	if (queue->query != NULL)
+		HTML(out, LIT("&amp;q="), PATH(queue->query));
+}
+
+static void
+put_order(struct buf *out, const struct view_queue *queue)
+{
+	HTML(out, LIT("<nav class=\"tabs\" aria-label=\"Order\"><a "
+		      "href=\"/q?sort="));
+	put_kept(out, queue);
+	HTML(out, LIT("\""), LIT_IF(!queue->by_left, " aria-current=\"true\""),
+	    LIT(">Risk first</a><a href=\"/q?sort=left"));
+	put_kept(out, queue);
+	HTML(out, LIT("\""), LIT_IF(queue->by_left, " aria-current=\"true\""),
+	    LIT(">Time left first</a></nav>"));
+}
+
+static void
+put_bands(struct buf *out, const struct view_queue *queue)
+{
+	static const enum policy_risk bands[] = { RISK_HIGH, RISK_MEDIUM,
+		RISK_LOW };
+	const char *now = queue->risk != NULL ? queue->risk : "";
+	size_t i;
+
+	HTML(out, LIT("<div class=\"bands\"><nav class=\"tabs\" "
+		      "aria-label=\"Risk\"><a href=\"/q?risk="));
+	put_kept(out, queue);
+	HTML(out, LIT("\""), LIT_IF(now[0] == '\0', " aria-current=\"true\""),
+	    LIT(">All</a>"));
+	for (i = 0; i < sizeof(bands) / sizeof(bands[0]); i++) {
+		const char *name = policy_risk_name((int)bands[i]);
+
+		HTML(out, LIT("<a href=\"/q?risk="), PATH(name));
+		put_kept(out, queue);
+		HTML(out, LIT("\""),
+		    LIT_IF(strcmp(name, now) == 0, " aria-current=\"true\""),
+		    LIT(">"), TEXT(policy_risk_label((int)bands[i])),
+		    LIT(" risk</a>"));
+	}
+	HTML(out, LIT("</nav>"));
+	if (queue->query == NULL && queue->risk == NULL)
+		put_order(out, queue);
+	HTML(out, LIT("</div>"));
 }
 
 /* What is not shown of an inbox, and the two things to do about it. */
@@ -155,21 +250,28 @@ put_more(struct buf *out, const struct view_shell *shell,
 		"value=\"Paused from the queue\">"));
 	view_part_csrf(out, shell);
 	HTML(out,
-	    LIT("<button>Pause inbox</button></form>"
-		"<a class=\"button\" href=\"/reject-all?box="),
-	    NUM(row->tenant_key), LIT("."), NUM(row->inbox_key),
-	    LIT("\">Reject all…</a></li>"));
+	    LIT("<button>Pause inbox</button></form><form method=\"post\" "
+		"action=\"/jobs\"><input type=\"hidden\" name=\"box\" "
+		"value=\""),
+	    NUM(row->tenant_key), LIT("."), NUM(row->inbox_key), LIT("\">"));
+	view_part_csrf(out, shell);
+	HTML(out, LIT("<button name=\"all\" value=\"r\">Reject all…</button>"
+		      "</form></li>"));
 }
 
 static void
 put_empty(struct buf *out, const struct view_queue *queue)
 {
+	bool narrowed =
+	    queue->query != NULL || queue->risk != NULL || queue->tenant != 0;
+
 	HTML(out, LIT("<div class=\"empty\"><h2>"),
-	    LIT_IF(queue->query == NULL, "Nothing is waiting"),
-	    LIT_IF(queue->query != NULL, "Nothing found"), LIT("</h2><p>"));
+	    LIT_IF(!narrowed, "Nothing is waiting"),
+	    LIT_IF(narrowed, "Nothing found"), LIT("</h2><p>"));
 	if (queue->stopped)
-		HTML(out, LIT("None of the next 5,000 messages fits."));
-	else if (queue->query != NULL || queue->inbox != NULL)
+		HTML(out,
+		    LIT("None of the next messages fits; there are more."));
+	else if (narrowed || queue->inbox != NULL)
 		HTML(out, LIT("Nothing that waits fits this filter."));
 	else if (queue->holding > 0)
 		HTML(out, NUM(queue->holding),
@@ -200,6 +302,14 @@ put_bulk(struct buf *out, const struct view_shell *shell,
 	    ATTR(queue->query),
 	    LIT("\"><input type=\"hidden\" name=\"box\" value=\""),
 	    ATTR(queue->box),
+	    LIT("\"><input type=\"hidden\" name=\"risk\" value=\""),
+	    ATTR(queue->risk));
+	if (queue->tenant != 0)
+		HTML(out,
+		    LIT("\"><input type=\"hidden\" name=\"tenant\" "
+			"value=\""),
+		    NUM(queue->tenant));
+	HTML(out,
 	    LIT("\"><span class=\"ticked\"><b id=\"ticked\">Ticked:</b> "
 		"<button name=\"verdict\" value=\"r\">Reject…</button> "
 		"<button name=\"verdict\" value=\"a\">Approve low risk…"
@@ -221,10 +331,11 @@ put_pages(struct buf *out, const struct view_queue *queue)
 		    LIT("<a class=\"button\" rel=\"next\" "
 			"href=\"/q?after="),
 		    PATH(queue->next));
-		if (queue->box != NULL)
-			HTML(out, LIT("&amp;box="), PATH(queue->box));
-		if (queue->query != NULL)
-			HTML(out, LIT("&amp;q="), PATH(queue->query));
+		put_kept(out, queue);
+		if (queue->risk != NULL)
+			HTML(out, LIT("&amp;risk="), PATH(queue->risk));
+		if (queue->by_left)
+			HTML(out, LIT("&amp;sort=left"));
 		HTML(out, LIT("\">"), LIT_IF(!queue->stopped, "Next page"),
 		    LIT_IF(queue->stopped, "Search on"), LIT("</a>"));
 	}
@@ -243,6 +354,8 @@ view_queue(struct buf *out, const struct view_shell *shell,
 	put_head(out, shell, queue);
 	HTML(out, LIT("<p class=\"fresh\" id=\"fresh\" hidden><a href=\"\"></a>"
 		      "</p>"));
+	if (queue->row_count > 0 || queue->risk != NULL || queue->by_left)
+		put_bands(out, queue);
 	if (queue->row_count == 0)
 		put_empty(out, queue);
 	else

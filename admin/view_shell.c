@@ -106,8 +106,10 @@ put_top(struct buf *out, const struct view_shell *shell)
 	if (shell->operator_name != NULL) {
 		put_nav(out, shell);
 		HTML(out,
-		    LIT("<div class=\"me\"><button type=\"button\" "
-			"class=\"quiet keys\" id=\"help-open\" hidden "
+		    LIT("<div class=\"me\"><span class=\"chip bad\" "
+			"id=\"offline\" role=\"status\" hidden></span>"
+			"<button type=\"button\" class=\"quiet keys\" "
+			"id=\"help-open\" hidden "
 			"aria-label=\"Keyboard keys\"><kbd>?</kbd></button>"
 			"<a href=\"/account\""),
 		    LIT_IF(shell->nav == VIEW_NAV_ACCOUNT,
@@ -151,9 +153,10 @@ put_undo(struct buf *out, const struct view_shell *shell)
 		"data-left=\""),
 	    NUM(undo->left_s), LIT("\"><p>Approved <b><bdi>"),
 	    TEXT(undo->label),
-	    LIT("</bdi></b>. It leaves in "
+	    LIT("</bdi></b>. It leaves <span class=\"when\">in "
 		"<span class=\"left\">"),
-	    NUM(undo->left_s), LIT("</span>&nbsp;s.</p><progress max=\""),
+	    NUM(undo->left_s),
+	    LIT("</span>&nbsp;s</span>.</p><progress max=\""),
 	    NUM(undo->window_s), LIT("\" value=\""), NUM(undo->left_s),
 	    LIT("\" aria-label=\"Seconds left\"></progress>"
 		"<form method=\"post\" action=\"/m/"),

@@ -94,7 +94,9 @@ put_tenant(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT(" <span class=\"chip warn\">paused</span>"));
 	if (t->disabled)
 		HTML(out, LIT(" <span class=\"chip bad\">shut</span>"));
-	HTML(out, LIT("</h2><p>"), NUM(t->inboxes), LIT(" inboxes, "));
+	HTML(out, LIT("</h2><p>"), NUM(t->inboxes),
+	    LIT_IF(t->inboxes == 1, " inbox, "),
+	    LIT_IF(t->inboxes != 1, " inboxes, "));
 	view_part_count(out, t->held, 999999);
 	HTML(out, LIT(" waiting; a message needs "), NUM(t->need),
 	    LIT_IF(t->need == 1, " approval"),

@@ -41,7 +41,8 @@ view_message_revises(struct buf *out, const struct view_message *m)
 {
 	if (m->revises == NULL)
 		return;
-	HTML(out, LIT("<section class=\"panel\" id=\"revises\"><h2>Revises"));
+	HTML(out,
+	    LIT("<section class=\"panel\" id=\"revises\"><h2>A new version"));
 	if (!m->revises_known) {
 		HTML(out,
 		    LIT(" <span class=\"chip\">not verified</span></h2><p "
@@ -50,11 +51,13 @@ view_message_revises(struct buf *out, const struct view_message *m)
 		    LIT(", which is no mail of this inbox.</p></section>"));
 		return;
 	}
-	HTML(out, LIT("</h2><p class=\"after\"><a href=\"/m/"),
-	    PATH(m->revises), LIT("\">An earlier one</a>"));
+	HTML(out, LIT("</h2><p>The agent says it replaces <a href=\"/m/"),
+	    PATH(m->revises), LIT("\">an earlier message</a> "));
+	view_part_state(out, m->revises_state);
 	if (m->revises_category != NULL && m->revises_category[0] != '\0')
-		HTML(out, LIT(", rejected: "),
-		    TEXT(view_category_label(m->revises_category)));
+		HTML(out, LIT(" <b>"),
+		    TEXT(view_category_label(m->revises_category)),
+		    LIT("</b>"));
 	HTML(out, LIT(". <a href=\"/m/"), PATH(m->id),
 	    LIT("?view=revised#what\">See what changed</a></p>"));
 	if (m->revises_note != NULL && m->revises_note[0] != '\0')

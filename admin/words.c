@@ -8,8 +8,9 @@
 #include "base/buf.h"
 #include "policy/vocabulary.h"
 
-#define RISK_MEDIUM 25
-#define RISK_HIGH 75
+#define FROM_MEDIUM 25
+#define FROM_HIGH 75
+#define MOST 100
 
 const char *
 words_state(int state)
@@ -22,9 +23,35 @@ words_state(int state)
 enum view_risk
 words_risk(int risk)
 {
-	if (risk >= RISK_HIGH)
+	if (risk >= FROM_HIGH)
 		return VIEW_RISK_HIGH;
-	return risk >= RISK_MEDIUM ? VIEW_RISK_MEDIUM : VIEW_RISK_LOW;
+	return risk >= FROM_MEDIUM ? VIEW_RISK_MEDIUM : VIEW_RISK_LOW;
+}
+
+bool
+words_risk_band(const char *name, int *from, int *to)
+{
+	static const struct {
+		enum policy_risk risk;
+		int from, to;
+	} bands[] = {
+		{ RISK_LOW, 0, FROM_MEDIUM - 1 },
+		{ RISK_MEDIUM, FROM_MEDIUM, FROM_HIGH - 1 },
+		{ RISK_HIGH, FROM_HIGH, MOST },
+	};
+	size_t i;
+
+	*from = *to = 0;
+	if (name == NULL || name[0] == '\0')
+		return true;
+	for (i = 0; i < sizeof(bands) / sizeof(bands[0]); i++) {
+		if (strcmp(policy_risk_name(bands[i].risk), name) != 0)
+			continue;
+		*from = bands[i].from;
+		*to = bands[i].to;
+		return true;
+	}
+	return false;
 }
 
 const char *
@@ -43,6 +70,18 @@ words_reasons(struct arena *mem, const char *reasons)
 		kept = arena_str(mem, buf_str(&out));
 	buf_free(&out);
 	return kept;
+}
+
+const char *
+words_held(struct arena *mem, const char *reasons)
+{
+	const char *more = words_reasons(mem, reasons);
+
+	if (more != NULL)
+		return more;
+	return strstr(reasons, policy_hold_reason_name(HOLD_MODE)) != NULL
+		   ? policy_hold_reason_label(HOLD_MODE)
+		   : reasons;
 }
 
 const char *

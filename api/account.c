@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* account.c - claiming, who am I, the inbox, its keys. */
+/* account.c - claiming, who am I, the inbox. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,24 +29,6 @@ mode_in_words(int mode)
 		break;
 	}
 	return "";
-}
-
-static const char *
-kind_name(char kind)
-{
-	return kind == 's' ? "session" : kind == 't' ? "test" : "live";
-}
-
-static const char *
-scope_name(char scope)
-{
-	return scope == 'f' ? "full" : scope == 'r' ? "read" : "send";
-}
-
-static json_t *
-key_id(int64_t key)
-{
-	return json_sprintf("%lld", (long long)key);
 }
 
 json_t *
@@ -103,15 +85,16 @@ me(const struct store_cred *cred)
 	json_object_set_new(doc, "scope_id", json_string(cred->address));
 	json_object_set_new(
 	    doc, "organization_id", json_string(cred->tenant_slug));
-	json_object_set_new(doc, "api_key_id", key_id(cred->key));
+	json_object_set_new(doc, "api_key_id", api_key_id(cred->key));
 	json_object_set_new(doc, "principal",
 	    json_string(cred->kind == 's'   ? "session_key"
 			: cred->kind == 't' ? "test_key"
 					    : "inbox_key"));
 	json_object_set_new(doc, "key",
-	    json_pack("{s:o, s:s, s:s, s:o}", "key_id", key_id(cred->key),
-		"kind", kind_name(cred->kind), "scope", scope_name(cred->scope),
-		"expires_at", api_json_time(cred->key_expires)));
+	    json_pack("{s:o, s:s, s:s, s:o}", "key_id", api_key_id(cred->key),
+		"kind", api_kind_name(cred->kind), "scope",
+		api_scope_name(cred->scope), "expires_at",
+		api_json_time(cred->key_expires)));
 	json_object_set_new(doc, "permissions", permissions(cred));
 	json_object_set_new(doc, "limits", limits);
 	json_object_set_new(doc, "used", used);
@@ -141,73 +124,14 @@ on_limits(
 void
 api_op_auth_me(struct http_request *req)
 {
-	struct api_call *call = api_call_new(req);
-
-	call->op = store_limits(api_cred(req), on_limits, call);
-}
-
-static void
-on_keys(void *arg, enum err_code code, const struct store_key *k, size_t count)
-{
-	struct http_request *req = api_call_end(arg);
-	json_t *list;
-	size_t i;
-
-	if (code != E_NONE) {
-		api_refuse(req, code);
-		return;
-	}
-	list = json_array();
-	for (i = 0; i < count; i++)
-		json_array_append_new(list,
-		    json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}",
-			"key_id", key_id(k[i].key), "kind",
-			kind_name(k[i].kind), "scope", scope_name(k[i].scope),
-			"label", api_json_text(k[i].label), "created_at",
-			api_json_time(k[i].created_at), "expires_at",
-			api_json_time(k[i].expires_at), "revoked_at",
-			api_json_time(k[i].revoked_at), "last_used",
-			api_json_time(k[i].last_used)));
-	http_reply_json(req, 200,
-	    json_pack("{s:I, s:o}", "count", (json_int_t)count, "keys", list));
-}
-
-void
-api_op_keys_list(struct http_request *req)
-{
-	struct api_call *call = api_call_new(req);
-
-	call->op = store_keys(api_cred(req), on_keys, call);
-}
-
-static void
-on_revoked(void *arg, enum err_code code, int state)
-{
-	struct http_request *req = api_call_end(arg);
-
-	(void)state;
-	if (code != E_NONE)
-		api_refuse(req, code);
-	else
-		http_reply_json(req, 200,
-		    json_pack("{s:s, s:b}", "key_id",
-			http_request_param(req, "key_id"), "revoked", 1));
-}
-
-void
-api_op_keys_revoke(struct http_request *req)
-{
 	struct api_call *call;
-	unsigned long long key;
 
-	if (!str_to_u64(
-		str_of(http_request_param(req, "key_id")), INT64_MAX, &key)) {
-		http_fail(req, E_NOT_FOUND, "this is not the id of a key");
+	if (api_prov(req) != NULL) {
+		api_prov_me(req);
 		return;
 	}
 	call = api_call_new(req);
-	call->op =
-	    store_key_revoke(api_cred(req), (int64_t)key, on_revoked, call);
+	call->op = store_limits(api_cred(req), on_limits, call);
 }
 
 /* A claim under way. */
@@ -239,9 +163,10 @@ on_claimed(void *arg, enum err_code code, const struct store_claimed *result)
 		api_refuse(req, code);
 	else
 		http_reply_json(req, 201,
-		    json_pack("{s:s, s:s, s:s, s:i}", "inbox_id", result->inbox,
-			"key", result->key, "smtp_key", result->smtp_key,
-			"epoch", result->epoch));
+		    json_pack("{s:s, s:s, s:s, s:i, s:b}", "inbox_id",
+			result->inbox, "key", result->key, "smtp_key",
+			result->smtp_key, "epoch", result->epoch, "test",
+			(int)result->test));
 }
 
 void

@@ -52,6 +52,7 @@ api_new(struct loop *loop, struct store *store, const struct api_setup *setup)
 	api->store = store;
 	api->setup = *setup;
 	TAILQ_INIT(&api->watches);
+	TAILQ_INIT(&api->bodies);
 	api->server = http_server_new(loop_base(loop), &conf);
 	return api;
 }
@@ -66,6 +67,8 @@ void
 api_configure(struct api *api, const struct api_setup *setup)
 {
 	api->setup.json_max = setup->json_max;
+	api->setup.spool_dir = setup->spool_dir;
+	api->setup.spool_max = setup->spool_max;
 	api->setup.size_max = setup->size_max;
 	api->setup.rcpt_max = setup->rcpt_max;
 }
@@ -95,7 +98,27 @@ api_of(const struct http_request *req)
 const struct store_cred *
 api_cred(const struct http_request *req)
 {
-	return http_request_who(req);
+	const struct api_who *who = http_request_who(req);
+
+	return who != NULL ? who->cred : NULL;
+}
+
+struct store_cred *
+api_take_cred(struct http_request *req)
+{
+	struct api_who *who = http_request_who(req);
+	struct store_cred *cred = who->cred;
+
+	who->cred = NULL;
+	return cred;
+}
+
+const struct store_prov *
+api_prov(const struct http_request *req)
+{
+	const struct api_who *who = http_request_who(req);
+
+	return who != NULL ? who->prov : NULL;
 }
 
 struct str

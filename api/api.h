@@ -8,6 +8,7 @@
 #define API_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <event2/util.h>
 
@@ -16,6 +17,7 @@ struct loop;
 struct net_ledger;
 struct net_peer;
 struct net_tls;
+struct secret;
 struct store;
 
 /* Text is copied; the objects are borrowed until api_free(). */
@@ -23,11 +25,14 @@ struct api_setup {
 	struct net_tls *tls; /* NULL: plain HTTP (tests only) */
 	struct net_ledger *ledger; /* or NULL */
 	unsigned worker; /* its number in the ledger */
-	size_t json_max; /* bytes of a JSON body */
-	size_t size_max; /* bytes of a message/rfc822 body */
+	size_t json_max; /* bytes of a JSON body without attachments */
+	const char *spool_dir; /* for attachments that are too large for it */
+	uint64_t spool_max; /* bytes there, of this worker */
+	size_t size_max; /* bytes of a body that streams */
 	size_t rcpt_max;
 	unsigned connections_max;
 	const char *identity_keys; /* JSON, or NULL: none */
+	const struct secret *e2b_secret; /* signs E2B's reports; or NULL */
 };
 
 struct api *api_new(

@@ -153,7 +153,7 @@ read_message(struct fetch *f, const struct store_raw_fns *fns)
 		content_want(f->content, f->path, on_wanted, f);
 	/* The key was good at the sign-in, so it has the form of one. */
 	BUG_ON(!store_token_kek(api_token(f->req), &kek));
-	f->raw = store_message_raw(api_cred(f->req), &f->id, &kek, fns, f);
+	f->raw = store_message_raw(api_cred(f->req), &f->id, 0, &kek, fns, f);
 	secret_wipe(&kek);
 }
 

@@ -27,6 +27,11 @@ json_t *draft_to_send(json_t *doc);
 /* The message that it answers: "msg_..." or NULL. */
 const char *draft_answers(json_t *doc);
 
+/* The message that it sends on: "msg_..." or NULL. */
+const char *draft_forwards(json_t *doc);
+/* The attachment with this id; borrowed, or NULL. */
+json_t *draft_attachment(json_t *doc, const char *id);
+
 /* What a list shows of it; at most STORE_DRAFT_HEAD_MAX bytes as text. */
 json_t *draft_head(json_t *doc);
 /* `doc`: head or body, NULL if it does not open. New. */

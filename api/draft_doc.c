@@ -17,7 +17,7 @@
 
 /* Of a draft alone, and fixed when it is made. */
 static const char *const fixed[] = { "client_id", "in_reply_to", "reply_all",
-	NULL };
+	"forward_of", NULL };
 
 static bool
 is_among(const char *name, const char *const *names)
@@ -36,6 +36,12 @@ draft_answers(json_t *doc)
 	return id != NULL && strncmp(id, "msg_", 4) == 0 ? id : NULL;
 }
 
+const char *
+draft_forwards(json_t *doc)
+{
+	return json_string_value(json_object_get(doc, "forward_of"));
+}
+
 json_t *
 draft_to_send(json_t *doc)
 {
@@ -43,6 +49,7 @@ draft_to_send(json_t *doc)
 	size_t i;
 
 	json_object_del(copy, "client_id");
+	json_object_del(copy, "forward_of");
 	if (draft_answers(doc) != NULL) {
 		json_object_del(copy, "in_reply_to");
 		json_object_del(copy, "reply_all");
@@ -62,6 +69,28 @@ draft_to_send(json_t *doc)
 	return copy;
 }
 
+/* What is sent on brings its texts and attachments when it is sent. */
+static void
+check_forward(json_t *doc, struct api_fault *fault)
+{
+	static const char *const not_with[] = { "in_reply_to", "references",
+		"markdown", NULL };
+	json_t *v = json_object_get(doc, "forward_of");
+	const char *id = json_string_value(v);
+	struct uuid u;
+	size_t i;
+
+	if (v == NULL || json_is_null(v))
+		return;
+	if (id == NULL || !uuid_from_id(&u, "msg_", str_of(id)))
+		api_fault_set(fault, E_VALIDATION_ERROR, "forward_of",
+		    "not the id of a message");
+	for (i = 0; not_with[i] != NULL; i++)
+		if (json_object_get(doc, not_with[i]) != NULL)
+			api_fault_set(fault, E_VALIDATION_ERROR, not_with[i],
+			    "does not go with forward_of");
+}
+
 static void
 check_own(json_t *doc, struct api_fault *fault)
 {
@@ -76,6 +105,7 @@ check_own(json_t *doc, struct api_fault *fault)
 			api_fault_set(fault, E_VALIDATION_ERROR, "client_id",
 			    "holds a control character");
 	api_json_bool(doc, "reply_all", fault);
+	check_forward(doc, fault);
 	if (answers != NULL && !uuid_from_id(&id, "msg_", str_of(answers)))
 		api_fault_set(fault, E_VALIDATION_ERROR, "in_reply_to",
 		    "not the id of a message");
@@ -298,8 +328,8 @@ json_t *
 draft_head(json_t *doc)
 {
 	static const char *const shown[] = { "to", "cc", "bcc", "reply_to",
-		"subject", "labels", "in_reply_to", "client_id", "send_at",
-		"not_after", NULL };
+		"subject", "labels", "in_reply_to", "forward_of", "client_id",
+		"send_at", "not_after", NULL };
 	/* the longest goes first, until the rest is short enough */
 	static const char *const heavy[] = { "bcc", "cc", "to", "reply_to",
 		"labels", "in_reply_to", NULL };
@@ -339,6 +369,22 @@ as_is(json_t *doc, const char *name)
 	return v != NULL ? json_incref(v) : json_null();
 }
 
+json_t *
+draft_attachment(json_t *doc, const char *id)
+{
+	json_t *item;
+	const char *own;
+	size_t i;
+
+	json_array_foreach(json_object_get(doc, "attachments"), i, item)
+	{
+		own = json_string_value(json_object_get(item, "attachment_id"));
+		if (own != NULL && strcmp(own, id) == 0)
+			return item;
+	}
+	return NULL;
+}
+
 static json_t *
 attachments_of(json_t *doc)
 {
@@ -376,7 +422,7 @@ draft_render(
 	static const char *const lists[] = { "to", "cc", "bcc", "reply_to",
 		"labels", NULL };
 	static const char *const plain[] = { "client_id", "subject",
-		"in_reply_to", "send_at", "not_after", NULL };
+		"in_reply_to", "forward_of", "send_at", "not_after", NULL };
 	static const char *const content[] = { "text", "html", "markdown",
 		"headers", "references", "context", "reply_all", "duplicate",
 		"revises", "preview", "truncated", NULL };

@@ -105,6 +105,19 @@ on_original(void *arg, enum err_code code, const struct store_message *m)
 }
 
 static void
+forward_root(struct sending *s, const char *original)
+{
+	struct uuid draft = s->id, id;
+	int version = s->version;
+	json_t *root = json_incref(s->root);
+	struct http_request *req = end_sending(s);
+
+	/* As it was when the draft was made. */
+	BUG_ON(!uuid_from_id(&id, "msg_", str_of(original)));
+	forward_begin(req, root, &id, &draft, version);
+}
+
+static void
 send_doc(struct sending *s, json_t *doc)
 {
 	struct api_fault fault = { 0 };
@@ -118,6 +131,10 @@ send_doc(struct sending *s, json_t *doc)
 		return;
 	}
 	s->root = draft_to_send(doc);
+	if (draft_forwards(doc) != NULL) {
+		forward_root(s, draft_forwards(doc));
+		return;
+	}
 	if (original != NULL && uuid_from_id(&id, "msg_", str_of(original)))
 		s->looking =
 		    store_message_get(api_cred(s->req), &id, on_original, s);

@@ -11,11 +11,13 @@
 #include <openssl/evp.h>
 
 #include "api/draft.h"
+#include "base/buf.h"
 #include "base/secret.h"
 #include "base/xalloc.h"
 #include "http/error.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "mail/compose.h"
 #include "store/draft.h"
 #include "store/submit.h"
 
@@ -183,6 +185,64 @@ on_get(void *arg, enum err_code code, const struct store_draft *d, size_t n)
 	doc = d->opened ? parse(d->text) : NULL;
 	http_reply_json(req, 200, draft_render(d, doc, api_cred(req)));
 	json_decref(doc);
+}
+
+/* [ends the request] */
+static void
+reply_attachment(struct http_request *req, json_t *item)
+{
+	const char *text, *type;
+	struct buf data = { 0 };
+	size_t n = 0;
+
+	text = json_string_value(json_object_get(item, "content"));
+	type = json_string_value(json_object_get(item, "content_type"));
+	if (text == NULL || !base64_decode(buf_reserve(&data, strlen(text)), &n,
+				text, strlen(text))) {
+		http_fail(req, E_NOT_FOUND, "this attachment has no content");
+	} else {
+		http_reply_header(req, "Content-Disposition", "attachment");
+		http_reply_bytes(req, 200,
+		    type != NULL && compose_text_valid(str_of(type))
+			? type
+			: "application/octet-stream",
+		    data.p, n);
+	}
+	buf_free(&data);
+}
+
+static void
+on_attachment(
+    void *arg, enum err_code code, const struct store_draft *d, size_t n)
+{
+	struct draft_call *call = arg;
+	struct http_request *req = call->req;
+	json_t *doc, *item;
+
+	if (!is_there(call, code, d, n))
+		return;
+	end_call(call);
+	doc = d->opened ? parse(d->text) : NULL;
+	item = draft_attachment(doc, http_request_param(req, "attachment_id"));
+	if (item != NULL)
+		reply_attachment(req, item);
+	else
+		http_fail(req, E_NOT_FOUND,
+		    "the draft has no attachment with this id");
+	json_decref(doc);
+}
+
+void
+api_op_drafts_attachment(struct http_request *req)
+{
+	struct draft_call *call;
+	struct uuid id;
+
+	if (!draft_id_of(req, &id))
+		return;
+	call = new_call(req);
+	call->id = id;
+	open_draft(call, on_attachment);
 }
 
 void

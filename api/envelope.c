@@ -171,11 +171,12 @@ send_take_rcpts(struct submit_envelope *env, struct arena *mem,
 		buf_clear(&wire);
 		memset(&err, 0, sizeof(err));
 		if (list->v[i].n > SEND_ADDRESS_MAX ||
-		    !compose_address(&wire, list->v[i], false, &err)) {
+		    !compose_address(&wire, list->v[i], &err)) {
 			api_fault_set(fault, E_INVALID_ADDRESS, field, "%s",
 			    err.text[0] != '\0' ? err.text : "too long");
 			continue;
 		}
+		env->smtputf8 |= str_has_8bit(buf_str(&wire));
 		all[env->rcpt_count++] = (struct submit_rcpt){
 			.address = str_of(arena_str(mem, buf_str(&wire))),
 			.kind = kind,

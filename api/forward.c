@@ -25,7 +25,8 @@ struct forward {
 	json_t *root; /* the request, on its way to a send */
 	json_t *original;
 	size_t at; /* attachment that is fetched */
-	struct uuid id;
+	struct uuid id, draft;
+	int version; /* of the draft; 0: there is none */
 };
 
 static void
@@ -194,14 +195,16 @@ set_texts(struct forward *f)
 static void
 send_it(struct forward *f)
 {
-	struct buf path = { 0 };
-	char id[UUID_ID_MAX];
+	char path[SEND_PATH_MAX];
 	json_t *root = json_incref(f->root);
+	struct uuid draft = f->draft;
+	int version = f->version;
 
-	uuid_to_id(id, "msg_", &f->id);
-	buf_printf(&path, "/v1/messages/%s/forward", id);
-	send_document(end_forward(f), root, buf_cstr(&path));
-	buf_free(&path);
+	send_message_path(path, &f->id, "/forward");
+	if (version > 0)
+		send_draft(end_forward(f), root, &draft, version);
+	else
+		send_document(end_forward(f), root, path);
 	json_decref(root);
 }
 
@@ -319,20 +322,33 @@ check(json_t *root, struct api_fault *fault)
 		    "must be an array");
 }
 
+void
+forward_begin(struct http_request *req, json_t *root, const struct uuid *id,
+    const struct uuid *draft, int version)
+{
+	struct forward *f = xcalloc(1, sizeof(*f));
+
+	f->req = req;
+	f->root = root;
+	f->id = *id;
+	if (draft != NULL) {
+		f->draft = *draft;
+		f->version = version;
+	}
+	http_request_on_cancel(req, on_gone, f);
+	ask(f, NULL, on_message);
+}
+
 static void
 on_body(struct http_request *req)
 {
 	struct api_fault fault = { 0 };
-	struct forward *f;
 	struct uuid id;
-	const char *body;
 	json_t *root;
-	size_t n;
 
 	if (!api_message_id(req, &id))
 		return;
-	body = http_request_body(req, &n);
-	root = api_json_object(body, n, &fault);
+	root = send_read_json(req, &fault);
 	if (root != NULL)
 		check(root, &fault);
 	if (fault.code != E_NONE) {
@@ -340,20 +356,11 @@ on_body(struct http_request *req)
 		api_fault_reply(req, &fault);
 		return;
 	}
-	f = xcalloc(1, sizeof(*f));
-	f->req = req;
-	f->root = root;
-	f->id = id;
-	http_request_on_cancel(req, on_gone, f);
-	ask(f, NULL, on_message);
+	forward_begin(req, root, &id, NULL, 0);
 }
 
 void
 api_op_messages_forward(struct http_request *req)
 {
-	if (strcmp(http_request_type(req), "application/json") != 0)
-		http_fail(req, E_UNSUPPORTED_MEDIA_TYPE, "Content-Type is %s",
-		    http_request_type(req));
-	else
-		http_request_read(req, api_of(req)->setup.json_max, on_body);
+	send_read_about(req, "/forward", on_body);
 }

@@ -172,6 +172,6 @@ api_op_messages_get(struct http_request *req)
 	r->well = true;
 	r->content = content_new();
 	http_request_on_cancel(req, on_gone, r);
-	r->raw = store_message_raw(cred, &id, &kek, &raw_fns, r);
+	r->raw = store_message_raw(cred, &id, 0, &kek, &raw_fns, r);
 	secret_wipe(&kek);
 }

@@ -73,7 +73,10 @@ ask_inbox(struct http_request *req, int list)
 void
 api_op_inboxes_list(struct http_request *req)
 {
-	ask_inbox(req, 1);
+	if (api_prov(req) != NULL)
+		api_prov_list(req);
+	else
+		ask_inbox(req, 1);
 }
 
 void
@@ -321,6 +324,11 @@ on_usage(
 		api_refuse(req, code);
 		return;
 	}
+	/* Of a very busy inbox the newest are counted. */
+	json_object_set_new(
+	    doc, "truncated", json_boolean(count > 0 && u[0].cut != 0));
+	if (count > 0 && u[0].cut != 0)
+		json_object_set_new(doc, "after", api_json_time(u[0].cut));
 	days = usage_json(u, count, doc);
 	json_object_set_new(doc, "days", days);
 	http_reply_json(req, 200, doc);

@@ -24,6 +24,7 @@ struct http_request;
 struct store_event;
 struct store_message;
 struct store_op;
+struct store_prov;
 struct store_recipient;
 
 /* x-principal of openapi.json; 0 = nobody. */
@@ -32,6 +33,8 @@ enum api_principal {
 	API_SEND, /* scope send or full */
 	API_READ, /* scope read or full */
 	API_FULL, /* scope full */
+	API_PROV, /* a provisioning token, and no key */
+	API_ANY, /* any live key, or a provisioning token */
 };
 
 #define API_BODY_SMALL 4096
@@ -45,10 +48,22 @@ struct api {
 	struct api_setup setup;
 	struct http_server *server;
 	TAILQ_HEAD(api_watches, api_watch) watches; /* watch.c */
+	TAILQ_HEAD(api_bodies, send_body) bodies; /* send_body.c */
+};
+
+/* Who calls; one of the two, as the route's principal says. */
+struct api_who {
+	struct store_cred *cred;
+	struct store_prov *prov;
 };
 
 struct api *api_of(const struct http_request *req);
+/* NULL: it is not a key of an inbox. */
 const struct store_cred *api_cred(const struct http_request *req);
+/* It is the caller's from now on, and longer than the request's. */
+struct store_cred *api_take_cred(struct http_request *req);
+/* NULL: it is not a provisioning token. */
+const struct store_prov *api_prov(const struct http_request *req);
 /* The key in Authorization, empty without one. */
 struct str api_token(const struct http_request *req);
 
@@ -72,6 +87,9 @@ http_authorize_fn api_authorize;
  * which in time makes the answer come late. [ends the request]
  */
 void api_refuse_secret(struct http_request *req, enum err_code code);
+
+/* unsubscribe.c: no live token; a page for people. [ends the request] */
+void api_link_invalid(struct http_request *req);
 
 /* The answer to a code of the store. [ends the request] */
 void api_refuse(struct http_request *req, enum err_code code);
@@ -129,6 +147,16 @@ json_t *api_render_recipient(const struct store_recipient *r);
 json_t *api_render_event(
     const struct uuid *message, const struct store_event *e);
 
+/* raw.c: the message's bytes, behind `front`; of another inbox with its grant,
+ * else 0. [ends the request] */
+void api_raw_send(struct http_request *req, const struct uuid *id,
+    int64_t grant, struct str front);
+
+/* keys.c: words for them */
+const char *api_kind_name(char kind);
+const char *api_scope_name(char scope);
+json_t *api_key_id(int64_t key);
+
 /* account.c: what the key's sign-in knows of its inbox. */
 json_t *api_render_inbox(const struct store_cred *cred);
 
@@ -162,6 +190,14 @@ void api_page_query(struct api_page *page, const struct http_request *req,
  */
 void api_page_reply(struct http_request *req, const char *name, json_t *list,
     int limit, struct str filters, const struct uuid *last);
+
+/* A number as a place in pages. */
+void api_place_of(struct uuid *place, int64_t id);
+int64_t api_place_id(const struct uuid *place);
+
+/* provision.c: routes that a key and a provisioning token may call. */
+void api_prov_me(struct http_request *req);
+void api_prov_list(struct http_request *req);
 
 /* guide.c */
 extern const char api_guide[];

@@ -14,14 +14,15 @@
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "store/provision.h"
 
 #define FILTER_N 8
 #define MAC_N 16
 #define TOKEN_N (FILTER_N + 16 + MAC_N)
 
 static void
-seal(unsigned char token[TOKEN_N], const struct store_cred *cred,
-    struct str filters, const struct uuid *last)
+seal(unsigned char token[TOKEN_N], const struct secret *key, struct str filters,
+    const struct uuid *last)
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	unsigned int n;
@@ -29,8 +30,8 @@ seal(unsigned char token[TOKEN_N], const struct store_cred *cred,
 	BUG_ON(!EVP_Digest(filters.p, filters.n, sum, &n, EVP_sha256(), NULL));
 	memcpy(token, sum, FILTER_N);
 	memcpy(token + FILTER_N, last->b, 16);
-	BUG_ON(HMAC(EVP_sha256(), cred->idem.b, (int)cred->idem.n, token,
-		   FILTER_N + 16, sum, &n) == NULL);
+	BUG_ON(HMAC(EVP_sha256(), key->b, (int)key->n, token, FILTER_N + 16,
+		   sum, &n) == NULL);
 	memcpy(token + FILTER_N + 16, sum, MAC_N);
 }
 
@@ -40,13 +41,13 @@ api_page_token(char out[API_PAGE_TOKEN_MAX], const struct store_cred *cred,
 {
 	unsigned char token[TOKEN_N];
 
-	seal(token, cred, filters, last);
+	seal(token, &cred->idem, filters, last);
 	base64url_encode(out, token, sizeof(token));
 }
 
-bool
-api_page_parse(struct uuid *last, const struct store_cred *cred,
-    struct str filters, struct str token)
+static bool
+parse(struct uuid *last, const struct secret *key, struct str filters,
+    struct str token)
 {
 	unsigned char given[API_PAGE_TOKEN_MAX], right[TOKEN_N];
 	size_t n;
@@ -55,8 +56,44 @@ api_page_parse(struct uuid *last, const struct store_cred *cred,
 	    n != TOKEN_N)
 		return false;
 	memcpy(last->b, given + FILTER_N, 16);
-	seal(right, cred, filters, last);
+	seal(right, key, filters, last);
 	return CRYPTO_memcmp(given, right, TOKEN_N) == 0;
+}
+
+bool
+api_page_parse(struct uuid *last, const struct store_cred *cred,
+    struct str filters, struct str token)
+{
+	return parse(last, &cred->idem, filters, token);
+}
+
+/* Of who calls, known to nobody else. */
+static const struct secret *
+key_of(const struct http_request *req)
+{
+	return api_cred(req) != NULL ? &api_cred(req)->idem
+				     : &api_prov(req)->proof;
+}
+
+void
+api_place_of(struct uuid *place, int64_t id)
+{
+	int i;
+
+	memset(place, 0, sizeof(*place));
+	for (i = 0; i < 8; i++)
+		place->b[15 - i] = (unsigned char)((uint64_t)id >> (8 * i));
+}
+
+int64_t
+api_place_id(const struct uuid *place)
+{
+	uint64_t id = 0;
+	int i;
+
+	for (i = 8; i < 16; i++)
+		id = id << 8 | place->b[i];
+	return (int64_t)(id & INT64_MAX);
 }
 
 void
@@ -73,8 +110,7 @@ api_page_query(struct api_page *page, const struct http_request *req,
 		    "not a number from 1 to %d", API_LIMIT_MAX);
 	page->limit = (int)n;
 	if (token != NULL && token[0] != '\0' &&
-	    !api_page_parse(
-		&page->after, api_cred(req), filters, str_of(token)))
+	    !parse(&page->after, key_of(req), filters, str_of(token)))
 		api_fault_set(fault, E_VALIDATION_ERROR, "page_token",
 		    "not a token of this list with these filters");
 }
@@ -85,10 +121,12 @@ api_page_reply(struct http_request *req, const char *name, json_t *list,
 {
 	size_t n = json_array_size(list);
 	json_t *token = json_null();
+	unsigned char sealed[TOKEN_N];
 	char text[API_PAGE_TOKEN_MAX];
 
 	if (last != NULL && n == (size_t)limit) {
-		api_page_token(text, api_cred(req), filters, last);
+		seal(sealed, key_of(req), filters, last);
+		base64url_encode(text, sealed, sizeof(sealed));
 		token = json_string(text);
 	}
 	http_reply_json(req, 200,

@@ -96,8 +96,7 @@ on_original(void *arg, enum err_code code, const struct store_message *m)
 	json_t *root = json_incref(call->doc);
 	struct uuid id = call->id;
 	struct http_request *req = api_call_end(call);
-	char name[UUID_ID_MAX];
-	struct buf path = { 0 };
+	char path[SEND_PATH_MAX];
 
 	if (code == E_NONE && m->rfc_message_id[0] == '\0')
 		code = E_NOT_FOUND;
@@ -108,11 +107,8 @@ on_original(void *arg, enum err_code code, const struct store_message *m)
 	}
 	reply_fill(root, m, wants_all(req, root));
 	json_object_del(root, "reply_all");
-	uuid_to_id(name, "msg_", &id);
-	buf_printf(&path, "/v1/messages/%s%s", name,
-	    strrchr(http_request_path(req), '/'));
-	send_document(req, root, buf_cstr(&path));
-	buf_free(&path);
+	send_message_path(path, &id, strrchr(http_request_path(req), '/'));
+	send_document(req, root, path);
 	json_decref(root);
 }
 
@@ -122,14 +118,11 @@ on_body(struct http_request *req)
 	struct api_fault fault = { 0 };
 	struct api_call *call;
 	struct uuid id;
-	const char *body;
 	json_t *root;
-	size_t n;
 
 	if (!api_message_id(req, &id))
 		return;
-	body = http_request_body(req, &n);
-	root = api_json_object(body, n, &fault);
+	root = send_read_json(req, &fault);
 	if (root != NULL) {
 		api_json_bool(root, "reply_all", &fault);
 		if (json_object_get(root, "in_reply_to") != NULL ||
@@ -151,9 +144,5 @@ on_body(struct http_request *req)
 void
 api_op_messages_reply(struct http_request *req)
 {
-	if (strcmp(http_request_type(req), "application/json") != 0)
-		http_fail(req, E_UNSUPPORTED_MEDIA_TYPE, "Content-Type is %s",
-		    http_request_type(req));
-	else
-		http_request_read(req, api_of(req)->setup.json_max, on_body);
+	send_read_about(req, strrchr(http_request_path(req), '/'), on_body);
 }

@@ -24,15 +24,16 @@
 #include "store/draft.h"
 
 #define IDEM_MAX 256
-#define PIECE 65536
-#define SEND_PATH "/v1/messages/send"
+#define SPOOL_WAIT 30 /* seconds */
+/* Time to store what is in memory or spooled already. */
+#define STORE_MS 60000
+#define STORE_BYTES_A_MS 256
 
 struct send {
 	struct http_request *req;
 	struct submit *sub;
 	struct submit_hash *hash; /* raw: until the last byte */
-	struct buf bytes; /* JSON: the composed message */
-	size_t at; /* how much of it was fed */
+	struct send_bytes bytes; /* JSON: the composed message */
 	uint64_t start_ms;
 	bool finished;
 
@@ -52,8 +53,7 @@ send_free(struct send *s)
 {
 	json_decref(s->answer);
 	submit_hash_end(s->hash, NULL);
-	buf_wipe(&s->bytes);
-	buf_free(&s->bytes);
+	send_bytes_free(&s->bytes);
 	free(s);
 }
 
@@ -100,8 +100,8 @@ api_idem_key(const struct http_request *req, struct api_fault *fault)
 }
 
 /* A path by its inbox, so that aliases and `me` are the same request. */
-static struct submit_hash *
-start_hash(const struct http_request *req, const char *path)
+struct submit_hash *
+send_start_hash(const struct http_request *req, const char *path)
 {
 	const struct store_cred *cred = api_cred(req);
 	const char *envelope = http_request_header(req, "x-postern-envelope");
@@ -144,18 +144,35 @@ start_send(struct http_request *req, const struct submit_envelope *env,
 
 /* JSON. */
 
+/* What was spooled is gone: nothing is stored. */
+static void
+lose(struct send *s)
+{
+	struct http_request *req = s->req;
+
+	http_request_on_cancel(req, NULL, NULL);
+	submit_cancel(s->sub);
+	send_free(s);
+	http_fail_retry(req, E_STORAGE_FULL, SPOOL_WAIT,
+	    "the attachments cannot be read again");
+}
+
 static void
 feed_json(struct send *s)
 {
-	size_t n;
+	struct str piece;
 	bool room = true;
 
-	while (room && s->at < s->bytes.n) {
-		n = s->bytes.n - s->at < PIECE ? s->bytes.n - s->at : PIECE;
-		room = submit_feed(s->sub, s->bytes.p + s->at, n);
-		s->at += n;
+	while (room && submit_failed(s->sub) == E_NONE) {
+		if (!send_bytes_next(&s->bytes, &piece)) {
+			lose(s);
+			return;
+		}
+		if (piece.n == 0)
+			break;
+		room = submit_feed(s->sub, piece.p, piece.n);
 	}
-	if (s->at == s->bytes.n)
+	if (room)
 		finish(s);
 }
 
@@ -177,6 +194,23 @@ door_of(const struct http_request *req)
 							    : SUBMIT_REST;
 }
 
+static const unsigned char *
+request_hash(struct http_request *req, const char *path,
+    const struct send_body *spooled, unsigned char made[32])
+{
+	struct submit_hash *hash;
+	const char *body;
+	size_t n;
+
+	if (spooled != NULL)
+		return send_body_hash(spooled);
+	body = http_request_body(req, &n);
+	hash = send_start_hash(req, path);
+	submit_hash_add(hash, body, n);
+	submit_hash_end(hash, made);
+	return made;
+}
+
 /* `own_key`: the key of repetition, whatever the request has; NULL: none. */
 static void
 send_root(struct http_request *req, json_t *root, const char *path,
@@ -187,32 +221,28 @@ send_root(struct http_request *req, json_t *root, const char *path,
 		.tls = "HTTPS",
 	};
 	struct api_fault fault = { 0 };
-	struct submit_hash *hash;
-	unsigned char request[32];
+	unsigned char made[32];
 	struct arena mem = { 0 };
-	struct buf bytes = { 0 };
+	struct send_bytes bytes = { .body = send_body_of(req) };
 	struct send *s;
-	const char *body;
-	size_t n;
 
-	body = http_request_body(req, &n);
 	env.idem_key = api_idem_key(req, &fault);
 	if (own_key != NULL)
 		env.idem_key = str_of(own_key);
 	send_take_json(&env, &mem, &bytes, root, api_cred(req), &fault);
 	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
-		hash = start_hash(req, path);
-		submit_hash_add(hash, body, n);
-		submit_hash_end(hash, request);
-		env.request = request;
-		env.size = (int64_t)bytes.n;
+		env.request = request_hash(req, path, bytes.body, made);
+		env.size = (int64_t)send_bytes_size(&bytes);
+		if (bytes.body != NULL)
+			http_request_extend(req,
+			    STORE_MS + (unsigned)(env.size / STORE_BYTES_A_MS));
 		s = start_send(req, &env, on_json_room);
 		s->bytes = bytes;
 		if (draft != NULL)
 			s->draft = *draft;
 		feed_json(s);
 	} else {
-		buf_free(&bytes);
+		send_bytes_free(&bytes);
 		api_fault_reply(req, &fault);
 	}
 	arena_free(&mem);
@@ -241,12 +271,8 @@ static void
 send_json(struct http_request *req)
 {
 	struct api_fault fault = { 0 };
-	const char *body;
-	json_t *root;
-	size_t n;
+	json_t *root = send_read_json(req, &fault);
 
-	body = http_request_body(req, &n);
-	root = api_json_object(body, n, &fault);
 	if (root != NULL)
 		send_document(req, root, SEND_PATH);
 	else
@@ -265,6 +291,48 @@ on_raw_room(void *arg)
 		http_request_resume(s->req);
 }
 
+struct send *
+send_raw_start(struct http_request *req, const char *envelope, int64_t size,
+    struct api_fault *fault)
+{
+	struct submit_envelope env = {
+		.door = SUBMIT_REST, .tls = "HTTPS", .size = size
+	};
+	struct arena mem = { 0 };
+	struct send *s = NULL;
+
+	env.idem_key = api_idem_key(req, fault);
+	send_take_envelope(&env, &mem, envelope, api_cred(req), fault);
+	if (fault->code == E_NONE && check_rcpt_count(req, &env, fault))
+		s = start_send(req, &env, on_raw_room);
+	arena_free(&mem);
+	return s;
+}
+
+bool
+send_raw_feed(struct send *s, const void *p, size_t n)
+{
+	if (!submit_feed(s->sub, p, n))
+		http_request_pause(s->req);
+	if (submit_failed(s->sub) != E_NONE)
+		finish(s); /* its outcome says why */
+	return !s->finished;
+}
+
+void
+send_raw_finish(struct send *s, const unsigned char request[32])
+{
+	submit_set_request(s->sub, request);
+	finish(s);
+}
+
+void
+send_raw_drop(struct send *s)
+{
+	http_request_on_cancel(s->req, NULL, NULL);
+	on_client_gone(s);
+}
+
 static void
 on_raw_data(struct http_request *req, const void *p, size_t n, bool last)
 {
@@ -275,43 +343,32 @@ on_raw_data(struct http_request *req, const void *p, size_t n, bool last)
 		return; /* refused already; the answer is on its way */
 	if (n > 0) {
 		submit_hash_add(s->hash, p, n);
-		if (!submit_feed(s->sub, p, n))
-			http_request_pause(req);
+		if (!send_raw_feed(s, p, n))
+			return;
 	}
 	if (last) {
 		submit_hash_end(s->hash, request);
 		s->hash = NULL;
-		submit_set_request(s->sub, request);
-		finish(s);
-	} else if (submit_failed(s->sub) != E_NONE) {
-		finish(s); /* its outcome says why */
+		send_raw_finish(s, request);
 	}
 }
 
 static void
 send_raw(struct http_request *req)
 {
-	struct submit_envelope env = { .door = SUBMIT_REST, .tls = "HTTPS" };
-	struct api_fault fault = { 0 };
-	struct arena mem = { 0 };
-	struct send *s;
 	long long n = http_request_length(req);
+	struct api_fault fault = { 0 };
+	struct send *s =
+	    send_raw_start(req, http_request_header(req, "x-postern-envelope"),
+		n > 0 ? n : 0, &fault);
 
-	env.idem_key = api_idem_key(req, &fault);
-	send_take_envelope(&env, &mem,
-	    http_request_header(req, "x-postern-envelope"), api_cred(req),
-	    &fault);
-	if (fault.code == E_NONE && check_rcpt_count(req, &env, &fault)) {
-		env.size = n > 0 ? n : 0;
-		s = start_send(req, &env, on_raw_room);
-		s->hash = start_hash(req, SEND_PATH);
-		http_request_keep(req, s, NULL);
-		http_request_stream(
-		    req, api_of(req)->setup.size_max, on_raw_data);
-	} else {
+	if (s == NULL) {
 		api_fault_reply(req, &fault);
+		return;
 	}
-	arena_free(&mem);
+	s->hash = send_start_hash(req, SEND_PATH);
+	http_request_keep(req, s, NULL);
+	http_request_stream(req, api_of(req)->setup.size_max, on_raw_data);
 }
 
 void
@@ -323,9 +380,11 @@ api_op_messages_send(struct http_request *req)
 		http_fail(req, E_UNSUPPORTED_MEDIA_TYPE,
 		    "the body must not be compressed");
 	else if (strcmp(type, "application/json") == 0)
-		http_request_read(req, api_of(req)->setup.json_max, send_json);
+		send_read(req, SEND_PATH, send_json);
 	else if (strcmp(type, "message/rfc822") == 0)
 		send_raw(req);
+	else if (strcmp(type, "multipart/form-data") == 0)
+		send_form(req, send_json);
 	else
 		http_fail(req, E_UNSUPPORTED_MEDIA_TYPE, "Content-Type is %s",
 		    type[0] != '\0' ? type : "missing");

@@ -10,7 +10,10 @@
 #include "api/internal.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "mail/compose.h"
 #include "store/submit.h"
+
+struct http_cut_part;
 
 #define SEND_LABELS_MAX 20
 #define SEND_LABEL_MAX 64
@@ -44,9 +47,76 @@ void send_take_rcpts(struct submit_envelope *env, struct arena *mem,
 void send_take_envelope(struct submit_envelope *env, struct arena *mem,
     const char *text, const struct store_cred *cred, struct api_fault *fault);
 
-/* A JSON request: fills `env` and appends the message's bytes to `out`. */
+/*
+ * send_body.c: a JSON body of any size. What is larger than json_max streams:
+ * the contents of its attachments go to a spool, the rest is parsed.
+ */
+
+/*
+ * [may end the request] Take the body in and call `done`. `path` names what
+ * the request asks for, whatever alias it came by.
+ */
+void send_read(
+    struct http_request *req, const char *path, http_handler_fn *done);
+#define SEND_PATH_MAX 80
+/* "/v1/messages/ID" and `end`, "/reply" for one. */
+void send_message_path(
+    char out[SEND_PATH_MAX], const struct uuid *id, const char *end);
+/* send_read() of JSON that is about the message of the path. */
+void send_read_about(
+    struct http_request *req, const char *end, http_handler_fn *done);
+/* A hash of the request without its body; aliases of a path are one. */
+struct submit_hash *send_start_hash(
+    const struct http_request *req, const char *path);
+/* The document, or NULL and `fault`. */
+json_t *send_read_json(struct http_request *req, struct api_fault *fault);
+
+/*
+ * Raw MIME as it comes. `envelope` is the JSON of X-Postern-Envelope, `size`
+ * what is announced (0: unknown). NULL and `fault`: it cannot be.
+ */
+struct send;
+struct send *send_raw_start(struct http_request *req, const char *envelope,
+    int64_t size, struct api_fault *fault);
+/* [may pause the request] False: it is refused, its answer is on the way. */
+bool send_raw_feed(struct send *s, const void *p, size_t n);
+/* All is there. [ends the request] */
+void send_raw_finish(struct send *s, const unsigned char request[32]);
+/* Nothing is stored, and the caller answers. */
+void send_raw_drop(struct send *s);
+
+#define SEND_PATH "/v1/messages/send"
+/* send_form.c: [ends the request] multipart/form-data. `done` is for JSON. */
+void send_form(struct http_request *req, http_handler_fn *done);
+
+struct send_body;
+/* What was spooled; NULL: nothing. Lives as long as the request. */
+struct send_body *send_body_of(const struct http_request *req);
+/* The hash of the request, made while it came. */
+const unsigned char *send_body_hash(const struct send_body *body);
+/* The spooled content that `text` stands for; NULL: it is itself. */
+const struct http_cut_part *send_body_part(
+    const struct send_body *body, struct str text);
+
+/* A composed message, piece by piece. */
+struct send_bytes {
+	struct buf buf; /* what was composed in memory */
+	struct send_body *body; /* the rest; NULL: there is none */
+	struct compose_hole *hole; /* owned, in their order */
+	size_t hole_count;
+	const struct http_cut_part **part; /* owned: of each attachment */
+	struct buf lines; /* work */
+	size_t at, hole_at;
+	uint64_t inside; /* bytes of the part at `hole_at` that were had */
+};
+uint64_t send_bytes_size(const struct send_bytes *b);
+/* The next bytes, empty at the end. False: they cannot be read again. */
+bool send_bytes_next(struct send_bytes *b, struct str *piece);
+void send_bytes_free(struct send_bytes *b);
+
+/* A JSON request: fills `env` and composes the message. */
 void send_take_json(struct submit_envelope *env, struct arena *mem,
-    struct buf *out, json_t *root, const struct store_cred *cred,
+    struct send_bytes *out, json_t *root, const struct store_cred *cred,
     struct api_fault *fault);
 
 /*
@@ -55,6 +125,13 @@ void send_take_json(struct submit_envelope *env, struct arena *mem,
  */
 void send_document(struct http_request *req, json_t *root, const char *path);
 /* The same for version `version` of a draft, which ends when it is stored. */
+/*
+ * forward.c: send the message `id` on, with what `root` (taken over) says. As
+ * `draft` in this version, or of the route itself (NULL).
+ */
+void forward_begin(struct http_request *req, json_t *root,
+    const struct uuid *id, const struct uuid *draft, int version);
+
 void send_draft(struct http_request *req, json_t *root,
     const struct uuid *draft, int version);
 

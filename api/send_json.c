@@ -5,6 +5,8 @@
 
 #include "api/send.h"
 #include "base/secret.h"
+#include "base/xalloc.h"
+#include "http/cut.h"
 #include "mail/compose.h"
 #include "mail/markdown.h"
 
@@ -13,22 +15,42 @@ static const char *const names[] = { "to", "cc", "bcc", "reply_to", "subject",
 	"in_reply_to", "references", "send_at", "not_after", "context",
 	"duplicate", "revises", "track_opens", NULL };
 
-/* One attachment; `field` names it. */
 static void
+take_content(struct compose_attachment *a, struct arena *mem,
+    struct str content, const struct http_cut_part *part,
+    struct api_fault *fault)
+{
+	bool good = part != NULL && !part->bad;
+	size_t n = 0;
+	char *bytes;
+
+	if (part == NULL) {
+		bytes = arena_get(mem, content.n / 4 * 3 + 4);
+		good = base64_decode(bytes, &n, content.p, content.n);
+		a->content = (struct str){ bytes, n };
+	} else {
+		a->elsewhere = true;
+	}
+	if (!good)
+		api_fault_set(fault, E_VALIDATION_ERROR, "content",
+		    "must be base64 without line breaks");
+}
+
+/* One attachment; `field` names it. Its part where it is in the spool. */
+static const struct http_cut_part *
 take_attachment(struct compose_attachment *a, struct arena *mem, json_t *v,
-    const char *field, struct api_fault *fault)
+    const struct send_body *body, const char *field, struct api_fault *fault)
 {
 	static const char *const known[] = { "filename", "content_type",
 		"content", "content_id", "content_disposition", NULL };
 	struct api_fault inner = { 0 };
+	const struct http_cut_part *part = NULL;
 	struct str content, disposition;
-	size_t n = 0;
-	char *bytes;
 
 	if (!json_is_object(v)) {
 		api_fault_set(
 		    fault, E_VALIDATION_ERROR, field, "must be an object");
-		return;
+		return NULL;
 	}
 	api_json_known(v, known, &inner);
 	a->filename = api_json_str(v, "filename", 255, &inner);
@@ -46,24 +68,24 @@ take_attachment(struct compose_attachment *a, struct arena *mem, json_t *v,
 	    !str_eq(disposition, str_lit("attachment")))
 		api_fault_set(&inner, E_VALIDATION_ERROR, "content_disposition",
 		    "must be attachment or inline");
-	bytes = arena_get(mem, content.n / 4 * 3 + 4);
-	if (!base64_decode(bytes, &n, content.p, content.n))
-		api_fault_set(&inner, E_VALIDATION_ERROR, "content",
-		    "must be base64 without line breaks");
-	a->content = (struct str){ bytes, n };
+	if (body != NULL)
+		part = send_body_part(body, content);
+	take_content(a, mem, content, part, &inner);
 	if (inner.code != E_NONE) {
 		char path[112];
 
 		snprintf(path, sizeof(path), "%s.%s", field, inner.field);
 		api_fault_set(fault, inner.code, path, "%s", inner.text);
 	}
+	return part;
 }
 
 static void
-take_attachments(
-    struct compose *c, struct arena *mem, json_t *root, struct api_fault *fault)
+take_attachments(struct compose *c, struct arena *mem, json_t *root,
+    struct send_bytes *out, struct api_fault *fault)
 {
 	json_t *list, *v;
+	const struct http_cut_part *part;
 	struct compose_attachment *all;
 	char field[40];
 	size_t i;
@@ -72,11 +94,22 @@ take_attachments(
 	    api_json_array(root, "attachments", COMPOSE_ATTACHMENTS_MAX, fault);
 	if (list == NULL)
 		return;
+	if (out->body != NULL) {
+		out->part =
+		    xcalloc(json_array_size(list) + 1, sizeof(out->part[0]));
+		out->hole =
+		    xcalloc(json_array_size(list) + 1, sizeof(out->hole[0]));
+	}
 	all = arena_array(mem, json_array_size(list) + 1, sizeof(*all));
 	json_array_foreach(list, i, v)
 	{
 		snprintf(field, sizeof(field), "attachments[%zu]", i);
-		take_attachment(&all[i], mem, v, field, fault);
+		part =
+		    take_attachment(&all[i], mem, v, out->body, field, fault);
+		if (part != NULL) {
+			out->part[i] = part;
+			out->hole_count++;
+		}
 	}
 	c->attachment = all;
 	c->attachment_count = json_array_size(list);
@@ -177,7 +210,7 @@ take_texts(
 }
 
 static void
-compose(struct submit_envelope *env, struct arena *mem, struct buf *out,
+compose(struct submit_envelope *env, struct arena *mem, struct send_bytes *out,
     json_t *root, const struct store_cred *cred, struct api_fault *fault)
 {
 	struct compose c = { 0 };
@@ -195,19 +228,23 @@ compose(struct submit_envelope *env, struct arena *mem, struct buf *out,
 	take_texts(&c, mem, root, fault);
 	take_threading(&c, mem, root, fault);
 	take_headers(&c, mem, root, fault);
-	take_attachments(&c, mem, root, fault);
+	take_attachments(&c, mem, root, out, fault);
 	send_take_common(env, mem, root, fault);
 	if (fault->code != E_NONE)
 		return;
 	secret_random(&random, sizeof(c.random));
 	memcpy(c.random, random.b, sizeof(c.random));
-	if (!compose_build(out, &c, &err))
+	/* All but local parts is encoded; what stays says that it needs it. */
+	env->smtputf8 = true;
+	c.hole = out->hole;
+	if (!compose_build(&out->buf, &c, &err))
 		api_fault_set(fault, err.code, err.field, "%s", err.text);
 }
 
 void
-send_take_json(struct submit_envelope *env, struct arena *mem, struct buf *out,
-    json_t *root, const struct store_cred *cred, struct api_fault *fault)
+send_take_json(struct submit_envelope *env, struct arena *mem,
+    struct send_bytes *out, json_t *root, const struct store_cred *cred,
+    struct api_fault *fault)
 {
 	compose(env, mem, out, root, cred, fault);
 	if (env->rcpt_count == 0)
@@ -221,9 +258,9 @@ send_check_json(
 {
 	struct submit_envelope env = { 0 };
 	struct arena mem = { 0 };
-	struct buf bytes = { 0 };
+	struct send_bytes bytes = { 0 };
 
 	compose(&env, &mem, &bytes, root, cred, fault);
-	buf_free(&bytes);
+	send_bytes_free(&bytes);
 	arena_free(&mem);
 }

@@ -207,6 +207,21 @@ take_text(json_t *root, const char *name, struct api_fault *fault)
 	return s;
 }
 
+/* What it says, without what it leaves out by null. */
+static json_t *
+policy_said(json_t *root)
+{
+	json_t *said = json_object(), *v;
+	const char *name;
+
+	json_object_foreach(json_object_get(root, "policy"), name, v)
+	{
+		if (!json_is_null(v))
+			json_object_set(said, name, v);
+	}
+	return said;
+}
+
 static void
 on_created(void *arg, enum err_code code, int64_t id, const char *key,
     int64_t expires_at)
@@ -256,7 +271,7 @@ api_op_sessions_create(struct http_request *req)
 		api_fault_reply(req, &fault);
 	} else {
 		call = new_call(req);
-		call->policy = json_incref(json_object_get(root, "policy"));
+		call->policy = policy_said(root);
 		call->op =
 		    store_session_create(api_cred(req), &s, on_created, call);
 	}

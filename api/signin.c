@@ -21,6 +21,7 @@
 #include "mail/address.h"
 #include "net/ledger.h"
 #include "net/peer.h"
+#include "store/provision.h"
 
 #define TOO_MANY_WAIT_S 60
 
@@ -28,6 +29,7 @@
 struct signin {
 	struct http_request *req;
 	struct store_auth *op;
+	struct store_prov_op *prov;
 	int principal;
 };
 
@@ -57,6 +59,8 @@ tell_failure(struct http_request *req, enum err_code code, bool too_many)
 		    "and this one does not either");
 	else if (code == E_CLAIM_INVALID)
 		http_fail(req, code, "the claim code does not work");
+	else if (code == E_LINK_INVALID)
+		api_link_invalid(req);
 	else
 		api_refuse(req, code);
 }
@@ -105,13 +109,29 @@ on_signin_cancel(void *arg)
 	struct signin *s = arg;
 
 	store_auth_cancel(s->op);
+	store_prov_cancel(s->prov);
 	free(s);
 }
 
 static void
-free_cred(void *who)
+free_who(void *arg)
 {
-	store_cred_free(who);
+	struct api_who *who = arg;
+
+	store_cred_free(who->cred);
+	store_prov_free(who->prov);
+	free(who);
+}
+
+static void
+allow(
+    struct http_request *req, struct store_cred *cred, struct store_prov *prov)
+{
+	struct api_who *who = xcalloc(1, sizeof(*who));
+
+	who->cred = cred;
+	who->prov = prov;
+	http_request_allow(req, who, free_who);
 }
 
 static bool
@@ -119,6 +139,7 @@ may_call(const struct store_cred *cred, int principal)
 {
 	switch ((enum api_principal)principal) {
 	case API_KEY:
+	case API_ANY:
 		return true;
 	case API_SEND:
 		return cred->scope == 's' || cred->scope == 'f';
@@ -126,6 +147,8 @@ may_call(const struct store_cred *cred, int principal)
 		return cred->scope == 'r' || cred->scope == 'f';
 	case API_FULL:
 		return cred->scope == 'f';
+	case API_PROV:
+		return false;
 	}
 	return false;
 }
@@ -143,12 +166,11 @@ is_own_inbox(const struct http_request *req, const struct store_cred *cred)
 	       address_eq(&a, &own);
 }
 
-static void
-on_signin(void *arg, enum err_code code, struct store_cred *cred)
+/* The secret was looked at: frees `s`. False: the request is over. */
+static bool
+is_signed_in(struct signin *s, enum err_code code)
 {
-	struct signin *s = arg;
 	struct http_request *req = s->req;
-	int principal = s->principal;
 
 	free(s);
 	http_request_on_cancel(req, NULL, NULL);
@@ -157,11 +179,43 @@ on_signin(void *arg, enum err_code code, struct store_cred *cred)
 	    : code == E_STORE_UNAVAILABLE ? "error"
 					  : "failed",
 	    NULL);
-	if (code == E_UNKNOWN_API_KEY) {
+	if (code == E_UNKNOWN_API_KEY)
 		api_refuse_secret(req, code);
-	} else if (code != E_NONE) {
+	else if (code != E_NONE)
 		api_refuse(req, code);
-	} else if (!is_own_inbox(req, cred)) {
+	return code == E_NONE;
+}
+
+/* {inbox_id} is what the token asks about, and the database's to judge. */
+static void
+on_token(void *arg, enum err_code code, struct store_prov *prov)
+{
+	struct signin *s = arg;
+	struct http_request *req = s->req;
+	int principal = s->principal;
+
+	if (!is_signed_in(s, code))
+		return;
+	if (principal == API_PROV || principal == API_ANY) {
+		allow(req, NULL, prov);
+		return;
+	}
+	http_fail(req, E_MISSING_PERMISSION,
+	    "a provisioning token makes inboxes; %s needs a key of the inbox",
+	    http_request_route(req)->operation);
+	store_prov_free(prov);
+}
+
+static void
+on_signin(void *arg, enum err_code code, struct store_cred *cred)
+{
+	struct signin *s = arg;
+	struct http_request *req = s->req;
+	int principal = s->principal;
+
+	if (!is_signed_in(s, code))
+		return;
+	if (!is_own_inbox(req, cred)) {
 		store_denied(
 		    cred, "foreign_id", http_request_param(req, "inbox_id"));
 		store_cred_free(cred);
@@ -172,7 +226,7 @@ on_signin(void *arg, enum err_code code, struct store_cred *cred)
 		    http_request_route(req)->operation);
 		store_cred_free(cred);
 	} else {
-		http_request_allow(req, cred, free_cred);
+		allow(req, cred, NULL);
 	}
 }
 
@@ -191,6 +245,11 @@ api_authorize(struct http_request *req, int principal)
 	s->req = req;
 	s->principal = principal;
 	http_request_on_cancel(req, on_signin_cancel, s);
+	if (store_prov_valid(token)) {
+		s->prov =
+		    store_prov_auth(api_of(req)->store, token, on_token, s);
+		return;
+	}
 	s->op = store_auth(api_of(req)->store, token,
 	    principal == API_SEND ? STORE_AUTH_SUBMIT : STORE_AUTH_REQUEST,
 	    on_signin, s);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/draft.h"
 #include "api/internal.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -103,19 +104,36 @@ on_bytes(void *arg, const struct http_inner_reply *reply)
 	http_reply_json(end_v0(v), 200, doc);
 }
 
+/* Of a message or of a draft. False: answered. */
+static bool
+put_place(struct buf *target, struct http_request *req)
+{
+	const char *draft = http_request_param(req, "draft_id");
+	struct uuid id;
+
+	if (draft != NULL) {
+		if (!draft_id_of(req, &id))
+			return false;
+		buf_printf(target, "/v1/drafts/%s", draft);
+		return true;
+	}
+	if (!api_message_id(req, &id))
+		return false;
+	buf_printf(
+	    target, "/v1/messages/%s", http_request_param(req, "message_id"));
+	return true;
+}
+
 static struct v0 *
 new_v0(struct http_request *req, const char *route, const char *tail)
 {
-	struct v0 *v = xcalloc(1, sizeof(*v));
 	struct buf target = { 0 };
-	struct uuid id;
+	struct v0 *v;
 
-	if (!api_message_id(req, &id)) {
-		free(v);
+	if (!put_place(&target, req))
 		return NULL;
-	}
-	buf_printf(&target, "/v1/messages/%s%s%s",
-	    http_request_param(req, "message_id"), route, tail);
+	buf_printf(&target, "%s%s", route, tail);
+	v = xcalloc(1, sizeof(*v));
 	v->req = req;
 	v->target = xstrdup(buf_cstr(&target));
 	buf_free(&target);
@@ -179,10 +197,15 @@ api_op_v0_attachment(struct http_request *req)
 	v = new_v0(req, "/attachments/", id);
 	if (v == NULL)
 		return;
-	buf_printf(
-	    &message, "/v1/messages/%s", http_request_param(req, "message_id"));
+	(void)put_place(&message, req);
 	ask(v, buf_cstr(&message), on_message);
 	buf_free(&message);
+}
+
+void
+api_op_v0_draft_attachment(struct http_request *req)
+{
+	api_op_v0_attachment(req);
 }
 
 void

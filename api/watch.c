@@ -377,7 +377,7 @@ api_op_events(struct http_request *req)
 	if ((after != NULL && !take_place(req, after, &from)) ||
 	    (w = new_watch(req, on_heartbeat)) == NULL)
 		return;
-	w->cred = http_request_take_who(req);
+	w->cred = api_take_cred(req);
 	w->stream = http_reply_stream(
 	    req, 200, "text/event-stream", -1, &stream_fns, w);
 	w->follow = store_follow(

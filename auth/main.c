@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "net/ask.h"
+#include "net/metrics_http.h"
 #include "seal/key.h"
 #include "seal/keyfile.h"
 #include "seal/passkey.h"

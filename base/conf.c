@@ -398,13 +398,49 @@ check_hosts(const struct conf *conf, struct err *err)
 		admin = str_of(conf->hostname);
 	if (api.n == 0)
 		api = str_of(conf->hostname);
-	if (!str_ieq(admin, api))
+	if (str_ieq(admin, api)) {
+		err_set(err, EINVAL,
+		    "admin.url and api.url must name different hosts (an empty "
+		    "one means hostname), because browsers send cookies to "
+		    "every port of a host");
+		return false;
+	}
+	return true;
+}
+
+/*
+ * It goes into mail as it is, so it is plain: https, a host, perhaps a port
+ * and a path, no slash at the end. Its host is one of the agents' side (A11).
+ */
+static bool
+check_links(const struct conf *conf, unsigned bit, struct err *err)
+{
+	const char *url = conf->deliver_unsubscribe_url;
+	struct str host = host_of_url(url),
+		   admin = host_of_url(conf->admin_url);
+	size_t n = strlen(url);
+
+	if (n == 0)
 		return true;
-	err_set(err, EINVAL,
-	    "admin.url and api.url must name different hosts (an empty one "
-	    "means hostname), because browsers send cookies to every port of "
-	    "a host");
-	return false;
+	if (strncmp(url, "https://", 8) != 0 || host.n == 0 || n > 200 ||
+	    url[n - 1] == '/' ||
+	    strspn(url + 8, "abcdefghijklmnopqrstuvwxyz0123456789"
+			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ.:/_~-") != n - 8) {
+		err_set(err, EINVAL,
+		    "deliver.unsubscribe_url: https://NAME, perhaps with port "
+		    "and path, without a slash at its end");
+		return false;
+	}
+	if (admin.n == 0)
+		admin = str_of(conf->hostname);
+	if (bit != D && str_ieq(host, admin)) {
+		err_set(err, EINVAL,
+		    "deliver.unsubscribe_url must not name the host of "
+		    "admin.url, because browsers send cookies to every port of "
+		    "a host");
+		return false;
+	}
+	return true;
 }
 
 /* `words` are separated by one space. */
@@ -429,6 +465,8 @@ conf_check(const struct conf *conf, const char *program, struct err *err)
 
 	if ((bit & (G | A)) && !check_hosts(conf, err))
 		return false;
+	if ((bit & (A | D | C)) && !check_links(conf, bit, err))
+		return false;
 	if (!is_one_of(conf->log_level, "debug info warn error") ||
 	    !is_one_of(conf->log_addresses, "full hashed off")) {
 		err_set(err, EINVAL,
@@ -442,6 +480,12 @@ conf_check(const struct conf *conf, const char *program, struct err *err)
 	}
 	if (!is_one_of(conf->redis_down, "local closed")) {
 		err_set(err, EINVAL, "redis.down: local or closed");
+		return false;
+	}
+	if (conf->deliver_dane && conf->deliver_resolver.n == 0) {
+		err_set(err, EINVAL,
+		    "deliver.dane: deliver.resolver must name servers that "
+		    "validate DNSSEC");
 		return false;
 	}
 	if (conf->smtp_rcpt_max < 1 || conf->smtp_rcpt_max > 1000) {

@@ -15,8 +15,6 @@
 #include "base/err.h"
 
 struct buf;
-struct loop;
-struct metrics_http;
 
 enum metric {
 #define STAT(id, programs, kind, name, labels, help) M_##id,
@@ -51,10 +49,5 @@ void metrics_render(struct buf *out);
 enum metrics_ready { METRICS_READY, METRICS_DEGRADED, METRICS_NOT_READY };
 /* Put the reason (or "") in `why`. */
 typedef enum metrics_ready metrics_ready_fn(void *arg, char *why, size_t size);
-
-/* Serve /metrics, /healthz and /readyz on "host:port". NULL on error. */
-MUST_CHECK struct metrics_http *metrics_http_start(struct loop *loop,
-    const char *listen, metrics_ready_fn *ready, void *arg, struct err *err);
-void metrics_http_free(struct metrics_http *h);
 
 #endif

@@ -157,13 +157,33 @@ take(struct str *rest, struct str *out, size_t max)
 	return true;
 }
 
+/* An absolute path of a file, and no way around: no "..", no NUL. */
+static bool
+is_sound(struct str path)
+{
+	const char *p = path.p, *end = path.p + path.n, *slash;
+
+	if (path.n == 0 || *p != '/' || end[-1] == '/' ||
+	    memchr(p, '\0', path.n) != NULL)
+		return false;
+	for (; p < end; p = slash) {
+		p++;
+		slash = memchr(p, '/', (size_t)(end - p));
+		if (slash == NULL)
+			slash = end;
+		if (slash - p == 2 && p[0] == '.' && p[1] == '.')
+			return false;
+	}
+	return true;
+}
+
 bool
 bundle_next(struct str *rest, struct bundle_file *file)
 {
 	struct str path, owner, group;
 
 	*file = (struct bundle_file){ .path = NULL };
-	if (!take(rest, &path, 4096) || path.n == 0 || path.p[0] != '/' ||
+	if (!take(rest, &path, 4096) || !is_sound(path) ||
 	    !take(rest, &owner, FILES_NAME_MAX - 1) ||
 	    !take(rest, &group, FILES_NAME_MAX - 1) ||
 	    !take_u32(rest, &file->meta.mode) ||

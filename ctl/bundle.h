@@ -24,7 +24,10 @@ struct bundle_file {
  * certificates that options name. False, reported.
  */
 MUST_CHECK bool bundle_gather(struct ctl *ctl, struct buf *out, size_t *count);
-/* The next file of `rest`; false at its end, or when it is damaged. */
+/*
+ * The next file of `rest`; false at its end, or when it is damaged or names a
+ * path that is not absolute or has a ".." in it.
+ */
 MUST_CHECK bool bundle_next(struct str *rest, struct bundle_file *file);
 /*
  * Which files would be written below `root`? A file that is there with other

@@ -116,10 +116,14 @@ refused(struct ctl *ctl, const char *function, int status, const char *code)
 	else if (status == 401)
 		fix = "the session has ended: posternctl login NAME";
 	else if (strcmp(code, "step_up_required") == 0)
-		fix = "repeat with --code CODE if you have a second factor, "
-		      "else with --password-file FILE; or do it on the page";
+		fix =
+		    "repeat with --code-file FILE if you have a second factor, "
+		    "else with --password-file FILE; or do it on the page";
 	else if (strcmp(code, "missing_permission") == 0)
 		fix = "your role does not allow it";
+	else if (strcmp(code, "dkim_needed") == 0)
+		fix = "links to unsubscribe count inside a signature only: "
+		      "posternctl dkim new, then dkim use";
 	(void)ctl_fail(ctl, "%s: %d %s: %s", function, status, code, fix);
 }
 
@@ -327,9 +331,9 @@ ctl_password(const struct ctl *ctl, const struct ctl_args *args,
 	if (path == NULL) {
 		ok = ctl_ask_terminal("Password: ", out, size);
 	} else {
-		in = fopen(path, "re");
+		in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
 		ok = in != NULL && fgets(out, (int)size, in) != NULL;
-		if (in != NULL)
+		if (in != NULL && in != stdin)
 			(void)fclose(in);
 	}
 	if (!ok) {

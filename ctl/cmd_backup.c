@@ -4,7 +4,6 @@
  * keys under a passphrase, the state folder, and a manifest that names them.
  * The manifest comes last: a folder without it is not a backup.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/xalloc.h"
 #include "ctl/backup.h"
 #include "ctl/bundle.h"
@@ -25,6 +25,7 @@ struct backup {
 	const struct ctl_args *args;
 	const char *dir;
 	json_t *files; /* of the manifest */
+	struct secret mac; /* its key */
 };
 
 /* One more file that the manifest vouches for. */
@@ -48,6 +49,22 @@ vouch(struct backup *b, const char *name)
 	return ok;
 }
 
+/*
+ * Of files that PostgreSQL's own manifest leaves out: settings, and the log, of
+ * which it knows only from where to where.
+ */
+static bool
+vouch_apart(void *arg, const char *name, mode_t what)
+{
+	struct backup *b = arg;
+
+	if (!backup_is_apart(name) || S_ISDIR(what))
+		return true;
+	if (!S_ISREG(what))
+		return ctl_fail(b->ctl, "%s/%s is no file", b->dir, name) == 0;
+	return vouch(b, name);
+}
+
 static bool
 copy_database(struct backup *b)
 {
@@ -68,7 +85,8 @@ copy_database(struct backup *b)
 	     ctl_fail(b->ctl, "%s", err.text) == 0;
 	free(where);
 	free(base);
-	return ok && vouch(b, "base/backup_manifest");
+	return ok && vouch(b, "base/backup_manifest") &&
+	       backup_walk(b->ctl, b->dir, vouch_apart, b);
 }
 
 static bool
@@ -87,8 +105,8 @@ copy_keys(struct backup *b)
 	ok = ctl_passphrase(b->ctl, b->args, true, phrase, sizeof(phrase)) &&
 	     bundle_gather(b->ctl, &plain, &n);
 	if (ok)
-		ok = (seal_vault_close(
-			  &box, str_of(phrase), buf_str(&plain), &err) &&
+		ok = (seal_vault_close(&box, &b->mac, str_of(phrase),
+			  buf_str(&plain), &err) &&
 			 files_write(path, buf_str(&box), &own, &err)) ||
 		     ctl_fail(b->ctl, "%s", err.text) == 0;
 	explicit_bzero(phrase, sizeof(phrase));
@@ -128,6 +146,55 @@ is_note(const char *name)
 }
 
 bool
+backup_is_apart(const char *name)
+{
+	return strncmp(name, "base/pg_wal/", 12) == 0 ||
+	       strcmp(name, "base/postgresql.auto.conf") == 0 ||
+	       strcmp(name, "base/recovery.signal") == 0 ||
+	       strcmp(name, "base/standby.signal") == 0;
+}
+
+struct walk {
+	const char *folder; /* "base" */
+	files_entry_fn *entry;
+	void *arg;
+};
+
+static bool
+with_folder(void *arg, const char *name, mode_t what)
+{
+	const struct walk *w = arg;
+	char *inside = xasprintf("%s/%s", w->folder, name);
+	bool ok = w->entry(w->arg, inside, what);
+
+	free(inside);
+	return ok;
+}
+
+bool
+backup_walk(
+    const struct ctl *ctl, const char *dir, files_entry_fn *entry, void *arg)
+{
+	static const char *const folders[] = { "base", "base/pg_wal" };
+	struct walk w = { .entry = entry, .arg = arg };
+	struct err err = { 0 };
+	bool ok = true;
+	char *path;
+	size_t i;
+
+	for (i = 0; ok && i < sizeof(folders) / sizeof(folders[0]); i++) {
+		w.folder = folders[i];
+		path = xasprintf("%s/%s", dir, w.folder);
+		ok = files_walk(path, with_folder, &w, &err);
+		free(path);
+	}
+	/* Without a text it is the entry that said why. */
+	if (err.code != 0)
+		(void)ctl_fail(ctl, "%s", err.text);
+	return ok;
+}
+
+bool
 backup_is_state(const char *name)
 {
 	return strchr(name, '/') == NULL &&
@@ -135,22 +202,26 @@ backup_is_state(const char *name)
 		   strcmp(name, "revoked-keys") == 0 || is_note(name));
 }
 
+/* Links are no state: others than root may write there. */
+static bool
+copy_if_state(void *arg, const char *name, mode_t what)
+{
+	return !backup_is_state(name) || !S_ISREG(what) ||
+	       copy_state_file(arg, name);
+}
+
 /* What a backup of the database cannot know; sessions are nobody's. */
 static bool
 copy_state(struct backup *b)
 {
-	DIR *dir = opendir(b->ctl->conf->state_dir);
-	const struct dirent *e;
-	bool ok = true;
+	/* The folder itself may be a link, to another disk. */
+	char *path = xasprintf("%s/.", b->ctl->conf->state_dir);
+	struct err err = { 0 };
+	bool ok = files_walk(path, copy_if_state, b, &err);
 
-	if (dir == NULL)
-		return ctl_fail(b->ctl, "%s: %s", b->ctl->conf->state_dir,
-			   strerror(errno)) == 0;
-	while (ok && (e = readdir(dir)) != NULL) {
-		if (backup_is_state(e->d_name))
-			ok = copy_state_file(b, e->d_name);
-	}
-	(void)closedir(dir);
+	if (err.code != 0)
+		(void)ctl_fail(b->ctl, "%s", err.text);
+	free(path);
 	return ok;
 }
 
@@ -166,6 +237,23 @@ ask(struct ctl *ctl, const char *function)
 		row = json_object(); /* nothing sealed yet */
 	json_decref(rows);
 	return row;
+}
+
+/* Under the passphrase: who made the manifest, which vouches for the rest? */
+static bool
+write_mac(struct backup *b, const char *text, struct err *err)
+{
+	char *path = xasprintf("%s/" BACKUP_MAC, b->dir);
+	char hex[2 * SEAL_VAULT_MAC + 2];
+	unsigned char mac[SEAL_VAULT_MAC];
+	bool ok;
+
+	seal_vault_mac(mac, &b->mac, str_of(text));
+	hex_encode(hex, mac, sizeof(mac));
+	(void)strcat(hex, "\n");
+	ok = ctl_write_private(path, hex, err);
+	free(path);
+	return ok;
 }
 
 static bool
@@ -186,7 +274,7 @@ write_manifest(struct backup *b, json_t *ready, json_t *head)
 	    "audit_head", head, "files", b->files);
 	text = all != NULL ? json_dumps(all, JSON_INDENT(1)) : NULL;
 	BUG_ON(text == NULL);
-	ok = (ctl_write_private(path, text, &err) &&
+	ok = (write_mac(b, text, &err) && ctl_write_private(path, text, &err) &&
 		 files_sync_folder(b->dir, &err)) ||
 	     ctl_fail(b->ctl, "%s", err.text) == 0;
 	json_decref(all);
@@ -211,6 +299,21 @@ make_folder(struct backup *b)
 	return true;
 }
 
+/* For doctor: when, and where to. The backup is whole without it. */
+static void
+note_backup(const struct backup *b)
+{
+	char *path = xasprintf("%s/" BACKUP_LAST, b->ctl->conf->state_dir);
+	char *text = xasprintf("%s\n", b->dir);
+	struct err err = { 0 };
+
+	if (!ctl_write_private(path, text, &err))
+		(void)ctl_fail(b->ctl,
+		    "%s; doctor will not know of this backup", err.text);
+	free(text);
+	free(path);
+}
+
 int
 ctl_backup(struct ctl *ctl, const struct ctl_args *args)
 {
@@ -230,11 +333,14 @@ ctl_backup(struct ctl *ctl, const struct ctl_args *args)
 	ok = ok && (ctl_option(args, "keys-only") != NULL || copy_database(&b));
 	/* Last, so that it knows of nothing less than the copy does. */
 	ok = ok && copy_state(&b) && write_manifest(&b, ready, head);
+	secret_wipe(&b.mac);
 	json_decref(ready);
 	json_decref(head);
 	json_decref(b.files);
-	if (ok)
+	if (ok) {
+		note_backup(&b);
 		(void)printf(
 		    "%s is complete; keep the passphrase elsewhere\n", b.dir);
+	}
 	return ok ? 0 : 1;
 }

@@ -118,6 +118,28 @@ print_finding(const json_t *row)
 		(void)printf("        fix: %s\n", ctl_text(row, "fix"));
 }
 
+/* Inboxes that want links, and nothing that these could begin with. */
+static void
+look_at_links(const struct ctl *ctl, json_t *rows)
+{
+	json_t *row;
+	size_t i;
+
+	if (ctl->conf->deliver_unsubscribe_url[0] != '\0')
+		return;
+	json_array_foreach(rows, i, row)
+	{
+		if (strcmp(ctl_text(row, "finding"), "one-click") != 0 ||
+		    strncmp(ctl_text(row, "detail"), "0 ", 2) == 0)
+			continue;
+		(void)json_object_set_new(row, "level", json_string("error"));
+		(void)json_object_set_new(row, "fix",
+		    json_string("their mail waits: set "
+				"deliver.unsubscribe_url, here and where "
+				"postern-deliver runs"));
+	}
+}
+
 /* What it finds itself, and what beside it can be compared with it. */
 static void
 look_at_database(struct ctl *ctl, json_t *all)
@@ -130,6 +152,7 @@ look_at_database(struct ctl *ctl, json_t *all)
 		    "start PostgreSQL; posternctl migrate");
 		return;
 	}
+	look_at_links(ctl, rows);
 	(void)json_array_extend(all, rows);
 	json_decref(rows);
 	doctor_add(all, "database", "ok", "it answers", "");
@@ -154,6 +177,7 @@ ctl_doctor(struct ctl *ctl, const struct ctl_args *args)
 	doctor_keys(ctl, all);
 	doctor_certificate(ctl, all);
 	doctor_disk(ctl, all);
+	doctor_backup(ctl, all);
 	look_at_redis(ctl, all);
 	look_at_decoder(ctl, all);
 	look_at_auth(ctl, all);

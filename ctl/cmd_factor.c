@@ -8,6 +8,8 @@
 #include "ctl/ctl.h"
 #include "net/ask.h"
 
+#define CODE_MAX 64 /* bytes of a code's line, and a NUL */
+
 /* What postern-auth says to a code: true when it was right. */
 static bool
 judge(struct ctl *ctl, char purpose, const char *code)
@@ -39,18 +41,29 @@ judge(struct ctl *ctl, char purpose, const char *code)
 	return ok;
 }
 
+static bool
+judge_file(struct ctl *ctl, const struct ctl_args *args, char purpose)
+{
+	char text[CODE_MAX];
+	bool ok = ctl_password(ctl, args, "code-file", text, sizeof(text)) &&
+		  judge(ctl, purpose, text);
+
+	OPENSSL_cleanse(text, sizeof(text));
+	return ok;
+}
+
 bool
 ctl_second_factor(struct ctl *ctl, const struct ctl_args *args)
 {
-	const char *code = ctl_option(args, "code");
-	char text[64];
+	char text[CODE_MAX];
 	bool ok;
 
-	if (code != NULL)
-		return judge(ctl, 'i', code);
+	if (ctl_option(args, "code-file") != NULL)
+		return judge_file(ctl, args, 'i');
 	if (!ctl_ask_terminal("Code: ", text, sizeof(text))) {
-		(void)ctl_fail(ctl, "this operator has a second factor: use "
-				    "--code CODE, of the app or for recovery");
+		(void)ctl_fail(ctl,
+		    "this operator has a second factor: use --code-file "
+		    "FILE, with a code of the app or for recovery");
 		return false;
 	}
 	ok = judge(ctl, 'i', text);
@@ -61,10 +74,8 @@ ctl_second_factor(struct ctl *ctl, const struct ctl_args *args)
 bool
 ctl_step_up(struct ctl *ctl, const struct ctl_args *args)
 {
-	const char *code = ctl_option(args, "code");
-
-	if (code != NULL && ctl->session.n != 0)
-		return judge(ctl, 's', code);
+	if (ctl_option(args, "code-file") != NULL && ctl->session.n != 0)
+		return judge_file(ctl, args, 's');
 	if (ctl_option(args, "confirm-file") != NULL)
 		return ctl_step_up_password(ctl, args, "confirm-file");
 	if (ctl_option(args, "password-file") != NULL)

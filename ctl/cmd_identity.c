@@ -95,23 +95,50 @@ is_signed_by_set(struct checked *c, const char *path, struct buf *claims)
 	return ok;
 }
 
+static bool
+is_signed_by_file(
+    struct checked *c, const char *path, struct buf *claims, bool *loaded)
+{
+	struct secret pub = { 0 };
+	struct err err = { 0 };
+
+	if (!seal_keyfile_load(&pub, path, SEAL_KEYFILE_IDENTITY_PUB, &err))
+		return false;
+	*loaded = true;
+	return seal_jws_verify(claims, buf_str(&c->jws), pub.b);
+}
+
+/* By the key of this deployment, or one it had before. */
+static const char *
+signed_by_ours(struct checked *c, struct buf *claims)
+{
+	const struct conf *conf = c->ctl->conf;
+	const struct conf_list *more = &conf->keys_identity_old_pub_files;
+	bool loaded = false, ok;
+	size_t i;
+
+	ok =
+	    is_signed_by_file(c, conf->keys_identity_pub_file, claims, &loaded);
+	for (i = 0; !ok && i < more->n; i++)
+		ok = is_signed_by_file(c, more->v[i], claims, &loaded);
+	if (ok)
+		return NULL;
+	return loaded ? "the signature is not by a known key"
+		      : "no key: name the key set with --keys";
+}
+
 static const char *
 check_signature(struct checked *c, const char *keys)
 {
-	const char *path = c->ctl->conf->keys_identity_pub_file;
-	struct secret pub = { 0 };
 	struct buf claims = { 0 };
-	struct err err = { 0 };
-	const char *why = "the signature is not by a known key";
+	const char *why;
 
-	if (keys != NULL && is_signed_by_set(c, keys, &claims))
-		why = NULL;
-	else if (keys == NULL && !seal_keyfile_load(&pub, path,
-				     SEAL_KEYFILE_IDENTITY_PUB, &err))
-		why = "no key: name the key set with --keys";
-	else if (keys == NULL &&
-		 seal_jws_verify(&claims, buf_str(&c->jws), pub.b))
-		why = NULL;
+	if (keys == NULL)
+		why = signed_by_ours(c, &claims);
+	else
+		why = is_signed_by_set(c, keys, &claims)
+			  ? NULL
+			  : "the signature is not by a known key";
 	if (why == NULL) {
 		c->claims = json_loadb(
 		    (char *)claims.p, claims.n, JSON_REJECT_DUPLICATES, NULL);

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/codec.h"
+#include "base/conf_parse.h"
 #include "ctl/ctl.h"
+#include "mail/address.h"
 #include "seal/key.h"
 
 #define CLAIM_PREFIX "claim_"
@@ -61,7 +63,9 @@ ctl_inbox_create(struct ctl *ctl, const struct ctl_args *args)
 			MANAGE_ARG_I64(tenant), MANAGE_ARG_TEXT(args->words[0]),
 			MANAGE_ARG_TEXT(plan != NULL ? plan : "default"),
 			MANAGE_ARG_TEXT(ctl_option(args, "display-name")),
-			MANAGE_ARG_BYTES(hash, sizeof(hash)), MANAGE_ARG_END };
+			MANAGE_ARG_BYTES(hash, sizeof(hash)),
+			MANAGE_ARG_BOOL(ctl_option(args, "test") != NULL),
+			MANAGE_ARG_END };
 
 		return print_claim(
 		    ctl, ctl_call(ctl, "inbox_create_1", call), text);
@@ -75,6 +79,118 @@ ctl_inbox_show(struct ctl *ctl, const struct ctl_args *args)
 		MANAGE_ARG_TEXT(args->words[0]), MANAGE_ARG_END };
 
 	return ctl_call_print(ctl, "inbox_find_1", call, NULL);
+}
+
+#define OF_TENANT "tenant" /* what gives a setting back */
+
+/* --hold, in seconds; 0 gives it back, null when absent. False: reported. */
+static bool
+read_hold(const struct ctl *ctl, const char *text, struct manage_arg *out)
+{
+	int64_t ms = 0;
+	struct err err = { 0 };
+
+	if (text != NULL && strcmp(text, OF_TENANT) != 0 &&
+	    !conf_parse(CONF_TYPE_duration, text, &ms, &err)) {
+		(void)ctl_fail(ctl, "--hold: %s", err.text);
+		return false;
+	}
+	if (text != NULL)
+		*out = (struct manage_arg)MANAGE_ARG_I32(ms / 1000);
+	return true;
+}
+
+/* --overseer as it is to be written to; "" for none. False: reported. */
+static bool
+read_overseer(const struct ctl *ctl, const char *text, char out[ADDRESS_MAX])
+{
+	struct address address;
+	enum address_result r;
+
+	out[0] = '\0';
+	if (text == NULL || strcmp(text, "none") == 0)
+		return true;
+	r = address_parse(&address, str_of(text));
+	if (r != ADDRESS_OK) {
+		(void)ctl_fail(ctl, "--overseer: %s", address_result_text(r));
+		return false;
+	}
+	address_carried(out, &address);
+	return true;
+}
+
+/* --name as yes or no, null when absent. False: reported. */
+static bool
+read_switch(const struct ctl *ctl, const struct ctl_args *args,
+    const char *name, struct manage_arg *out)
+{
+	const char *text = ctl_option(args, name);
+	struct err err = { 0 };
+	bool on = false;
+
+	if (text != NULL && !conf_parse(CONF_TYPE_bool, text, &on, &err)) {
+		(void)ctl_fail(ctl, "--%s: %s", name, err.text);
+		return false;
+	}
+	if (text != NULL)
+		*out = (struct manage_arg)MANAGE_ARG_BOOL(on);
+	return true;
+}
+
+/* Mail with links would only wait where nobody says what they begin with. */
+static bool
+can_link(const struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *text = ctl_option(args, "one-click");
+	bool on = false;
+
+	if (text == NULL || !conf_parse(CONF_TYPE_bool, text, &on, NULL) ||
+	    !on || ctl->conf->deliver_unsubscribe_url[0] != '\0')
+		return true;
+	(void)ctl_fail(ctl,
+	    "--one-click: set deliver.unsubscribe_url first, here and where "
+	    "postern-deliver runs");
+	return false;
+}
+
+int
+ctl_inbox_set(struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *approvals = ctl_option(args, "approvals");
+	const char *overseer = ctl_option(args, "overseer");
+	const struct manage_arg none = MANAGE_ARG_NULL;
+	struct manage_arg need = none, hold = none, wide = none, retry = none,
+			  links = none;
+	char address[ADDRESS_MAX];
+	int64_t tenant, inbox, n = 0;
+
+	if (args->noptions == 0)
+		return ctl_inbox_show(ctl, args);
+	if (approvals != NULL && strcmp(approvals, OF_TENANT) != 0)
+		n = ctl_number(args, "approvals", 2, -1);
+	if (n == -1 || !read_hold(ctl, ctl_option(args, "hold"), &hold) ||
+	    !read_overseer(ctl, overseer, address) ||
+	    !read_switch(ctl, args, "full-key-smtp", &wide) ||
+	    !read_switch(ctl, args, "retry-uncertain", &retry) ||
+	    !read_switch(ctl, args, "one-click", &links))
+		return 2;
+	if (!can_link(ctl, args))
+		return 1;
+	if (approvals != NULL)
+		need = (struct manage_arg)MANAGE_ARG_I16(n);
+	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox) ||
+	    !ctl_step_up(ctl, args))
+		return 1;
+	{
+		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+			MANAGE_ARG_I64(tenant), MANAGE_ARG_I64(inbox), need,
+			hold,
+			MANAGE_ARG_TEXT(overseer != NULL ? address : NULL),
+			wide, retry, links, MANAGE_ARG_END };
+
+		return ctl_call_print(
+		    ctl, "inbox_own_1", call, "inbox changed");
+	}
 }
 
 int
@@ -112,7 +228,9 @@ static void
 set_token(
     json_t *row, const char *name, const char *number, const struct secret *s)
 {
-	struct seal_token token = { SEAL_TOKEN_LIVE,
+	struct seal_token token = { json_is_true(json_object_get(row, "test"))
+					? SEAL_TOKEN_TEST
+					: SEAL_TOKEN_LIVE,
 		(uint64_t)ctl_int(row, "tenant_id"),
 		(uint64_t)ctl_int(row, number), *s };
 	char text[SEAL_TOKEN_MAX];
@@ -135,7 +253,12 @@ ctl_claim(struct ctl *ctl, const struct ctl_args *args)
 		MANAGE_ARG_BYTES(send_hash, 32), MANAGE_ARG_BYTES(pub, 32),
 		MANAGE_ARG_BYTES(wrapped, sizeof(wrapped)), MANAGE_ARG_END };
 	json_t *rows, *row;
+	char line[CLAIM_TEXT + 2];
 
+	if (strcmp(text, "-") == 0) {
+		text = fgets(line, sizeof(line), stdin) != NULL ? line : "";
+		line[strcspn(line, "\r\n")] = '\0';
+	}
 	if (strncmp(text, CLAIM_PREFIX, strlen(CLAIM_PREFIX)) == 0)
 		text += strlen(CLAIM_PREFIX);
 	if (!base32_decode(code, sizeof(code), text, strlen(text)))

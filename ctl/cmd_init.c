@@ -203,7 +203,7 @@ init_tls(struct ctl *ctl, const struct ctl_args *args)
 		"-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days", "90",
 		"-subj", name, "-addext", also, "-keyout", c->tls_key_file,
 		"-out", c->tls_cert_file, NULL };
-	const char *const give[] = { "chgrp", "postern", c->tls_key_file,
+	const char *const give[] = { "chgrp", "postern-tls", c->tls_key_file,
 		NULL };
 	struct err err = { 0 };
 	bool ok = true;
@@ -221,7 +221,8 @@ init_tls(struct ctl *ctl, const struct ctl_args *args)
 	} else {
 		init_say(ctl, "todo",
 		    "put a certificate at %s and its key at %s, readable by "
-		    "group postern (an ACME client's hook copies both, then "
+		    "group postern-tls (an ACME client's hook copies both, "
+		    "then "
 		    "runs systemctl reload postern-gateway postern-admin)",
 		    c->tls_cert_file, c->tls_key_file);
 	}

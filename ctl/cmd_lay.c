@@ -6,9 +6,9 @@
  * The database starts from it with a setting, postern.restored, by which
  * every program of Postern refuses it until restore-finish has been run.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <openssl/crypto.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,10 @@ struct lay {
 	const char *dir; /* the backup */
 	const char *data; /* NULL: no database */
 	const char *root; /* before every path of keys and state; "" */
+	struct buf manifest_text;
 	json_t *manifest;
 	struct buf bundle;
+	struct secret mac; /* key of the manifest's */
 };
 
 static bool
@@ -39,7 +41,10 @@ read_manifest(struct lay *l)
 {
 	char *path = xasprintf("%s/" BACKUP_MANIFEST, l->dir);
 
-	l->manifest = json_load_file(path, 0, NULL);
+	if (files_read(
+		&l->manifest_text, NULL, path, BACKUP_MANIFEST_MAX, NULL))
+		l->manifest = json_loadb(
+		    buf_cstr(&l->manifest_text), l->manifest_text.n, 0, NULL);
 	if (l->manifest == NULL)
 		(void)ctl_fail(
 		    l->ctl, "%s: no manifest; the backup did not finish", path);
@@ -73,7 +78,86 @@ is_same(const struct lay *l, const json_t *file)
 }
 
 static bool
-check_files(const struct lay *l)
+open_vault(struct lay *l)
+{
+	char *path = xasprintf("%s/" BACKUP_KEYS, l->dir);
+	char phrase[SEAL_PASSWORD_MAX + 2];
+	struct buf box = { 0 };
+	struct err err = { 0 };
+	bool ok =
+	    ctl_passphrase(l->ctl, l->args, false, phrase, sizeof(phrase));
+
+	if (ok)
+		ok = (files_read(
+			  &box, NULL, path, SEAL_VAULT_MAX + 1024, &err) &&
+			 seal_vault_open(&l->bundle, &l->mac, str_of(phrase),
+			     buf_str(&box), &err)) ||
+		     ctl_fail(l->ctl, "%s: %s", path, err.text) == 0;
+	explicit_bzero(phrase, sizeof(phrase));
+	buf_free(&box);
+	free(path);
+	return ok;
+}
+
+/*
+ * Was the manifest written by who has the passphrase? It vouches for every
+ * other file: whoever can write where backups lie can change none of them.
+ */
+static bool
+check_mac(const struct lay *l)
+{
+	char *path = xasprintf("%s/" BACKUP_MAC, l->dir);
+	unsigned char want[SEAL_VAULT_MAC], given[SEAL_VAULT_MAC];
+	struct buf text = { 0 };
+	bool ok;
+
+	seal_vault_mac(want, &l->mac, buf_str(&l->manifest_text));
+	ok = files_read(&text, NULL, path, 2 * SEAL_VAULT_MAC + 1, NULL) &&
+	     text.n == 2 * SEAL_VAULT_MAC + 1 &&
+	     hex_decode(given, sizeof(given), buf_cstr(&text), text.n - 1) &&
+	     CRYPTO_memcmp(given, want, sizeof(want)) == 0;
+	if (!ok)
+		(void)ctl_fail(l->ctl,
+		    "%s/" BACKUP_MANIFEST " is not the one that was written "
+		    "with this passphrase: do not use this folder",
+		    l->dir);
+	buf_free(&text);
+	free(path);
+	return ok;
+}
+
+/* Does the manifest vouch for this file? */
+static bool
+is_vouched(const struct lay *l, const char *name)
+{
+	const json_t *files = json_object_get(l->manifest, "files"), *file;
+	size_t i;
+
+	json_array_foreach(files, i, file)
+	{
+		if (strcmp(ctl_text(file, "name"), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Nothing was added to what PostgreSQL's manifest does not look at. */
+static bool
+check_apart(void *arg, const char *name, mode_t what)
+{
+	const struct lay *l = arg;
+
+	if (!backup_is_apart(name) || S_ISDIR(what))
+		return true;
+	if (!is_vouched(l, name))
+		return ctl_fail(
+			   l->ctl, "%s/%s was added since", l->dir, name) == 0;
+	return S_ISREG(what) ||
+	       ctl_fail(l->ctl, "%s/%s is no file any more", l->dir, name) == 0;
+}
+
+static bool
+check_files(struct lay *l)
 {
 	const json_t *files = json_object_get(l->manifest, "files"), *file;
 	char *base = xasprintf("%s/base", l->dir);
@@ -87,31 +171,11 @@ check_files(const struct lay *l)
 		ok = is_same(l, file) && ok;
 	}
 	if (ok && l->data != NULL)
+		ok = backup_walk(l->ctl, l->dir, check_apart, l);
+	if (ok && l->data != NULL)
 		ok = files_run(verify, &err) ||
 		     ctl_fail(l->ctl, "%s: %s", base, err.text) == 0;
 	free(base);
-	return ok;
-}
-
-static bool
-open_vault(struct lay *l)
-{
-	char *path = xasprintf("%s/" BACKUP_KEYS, l->dir);
-	char phrase[SEAL_PASSWORD_MAX + 2];
-	struct buf box = { 0 };
-	struct err err = { 0 };
-	bool ok =
-	    ctl_passphrase(l->ctl, l->args, false, phrase, sizeof(phrase));
-
-	if (ok)
-		ok = (files_read(
-			  &box, NULL, path, SEAL_VAULT_MAX + 1024, &err) &&
-			 seal_vault_open(&l->bundle, str_of(phrase),
-			     buf_str(&box), &err)) ||
-		     ctl_fail(l->ctl, "%s: %s", path, err.text) == 0;
-	explicit_bzero(phrase, sizeof(phrase));
-	buf_free(&box);
-	free(path);
 	return ok;
 }
 
@@ -257,10 +321,7 @@ lay_database(const struct lay *l)
 	return ok;
 }
 
-/*
- * Where the state folder is. The manifest is not under the passphrase: whoever
- * could write the backup could name any folder of this host in it.
- */
+/* Where the state folder is: what the configuration says, not the manifest. */
 static char *
 state_folder(const struct lay *l)
 {
@@ -365,9 +426,9 @@ ctl_restore(struct ctl *ctl, const struct ctl_args *args)
 			   ctl, "--data DIR says where the database goes") +
 		       1;
 	(void)umask(077);
-	ok = read_manifest(&l) && check_target(&l) && check_files(&l);
-	ok = ok && (!keys || (open_vault(&l) &&
-				 bundle_fits(ctl, buf_str(&l.bundle), l.root)));
+	ok = read_manifest(&l) && check_target(&l) && open_vault(&l);
+	ok = ok && check_mac(&l) && check_files(&l);
+	ok = ok && (!keys || bundle_fits(ctl, buf_str(&l.bundle), l.root));
 	ok = ok && (l.data == NULL || lay_database(&l));
 	ok = ok && (!keys || (bundle_write(ctl, buf_str(&l.bundle), l.root) &&
 				 lay_state(&l)));
@@ -375,6 +436,8 @@ ctl_restore(struct ctl *ctl, const struct ctl_args *args)
 		say_next(&l);
 	buf_wipe(&l.bundle);
 	buf_free(&l.bundle);
+	secret_wipe(&l.mac);
+	buf_free(&l.manifest_text);
 	json_decref(l.manifest);
 	return ok ? 0 : 1;
 }

@@ -165,7 +165,7 @@ new_verifier(const struct ctl *ctl, const struct ctl_args *args,
 static bool
 step_up_as_oneself(struct ctl *ctl, const struct ctl_args *args)
 {
-	return (ctl_option(args, "code") == NULL &&
+	return (ctl_option(args, "code-file") == NULL &&
 		   ctl_option(args, "confirm-file") == NULL) ||
 	       ctl_step_up(ctl, args);
 }

@@ -55,7 +55,7 @@ ctl_suppression_add(struct ctl *ctl, const struct ctl_args *args)
 }
 
 static json_t *
-entries(struct ctl *ctl, int64_t tenant)
+entries(struct ctl *ctl, int64_t tenant, const char *of)
 {
 	struct manage_arg scope = MANAGE_ARG_NULL;
 
@@ -63,7 +63,7 @@ entries(struct ctl *ctl, int64_t tenant)
 		scope = (struct manage_arg)MANAGE_ARG_I64(tenant);
 	{
 		const struct manage_arg call[] = { CTL_SESSION(ctl), scope,
-			MANAGE_ARG_NULL, MANAGE_ARG_END };
+			MANAGE_ARG_NULL, MANAGE_ARG_TEXT(of), MANAGE_ARG_END };
 
 		return ctl_call(ctl, "lists_1", call);
 	}
@@ -77,7 +77,8 @@ ctl_suppression_list(struct ctl *ctl, const struct ctl_args *args)
 	size_t i;
 
 	if (!find_tenant(ctl, args, &tenant) ||
-	    (rows = entries(ctl, tenant)) == NULL) {
+	    (rows = entries(ctl, tenant,
+		 args->nwords > 0 ? args->words[0] : NULL)) == NULL) {
 		json_decref(shown);
 		return 1;
 	}
@@ -86,6 +87,7 @@ ctl_suppression_list(struct ctl *ctl, const struct ctl_args *args)
 		if (strcmp(ctl_text(row, "verdict"), "s") != 0)
 			continue;
 		(void)json_object_del(row, "verdict");
+		(void)json_object_del(row, "inbox_id");
 		(void)json_array_append(shown, row);
 	}
 	ctl_print(ctl, shown);

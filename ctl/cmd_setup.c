@@ -134,10 +134,15 @@ ctl_keygen(struct ctl *ctl, const struct ctl_args *args)
 }
 
 static void
-on_migrated(void *arg, const char *name)
+on_migrated(void *arg, const char *name, bool applied)
 {
 	(void)arg;
-	(void)printf("applied %s\n", name);
+	if (applied)
+		(void)printf("applied %s\n", name);
+	else
+		(void)printf("waiting %s: posternctl migrate --contract, once "
+			     "every program is of this release\n",
+		    name);
 }
 
 static void
@@ -210,7 +215,8 @@ ctl_migrate(struct ctl *ctl, const struct ctl_args *args)
 	}
 	if (!ctl_connect(ctl, "l_migrate"))
 		return 1;
-	if (!manage_migrate(ctl->db, on_migrated, NULL, &err))
+	if (!manage_migrate(ctl->db, ctl_option(args, "contract") != NULL,
+		on_migrated, NULL, &err))
 		return ctl_fail(ctl, "%s", err.text);
 	return bind_deployment(ctl);
 }

@@ -8,7 +8,9 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "ctl/ctl.h"
+#include "ctl/trace.h"
 
+#define MAINTAIN_ROUNDS 10000 /* of one run */
 #define DAY_MS (24LL * 60 * 60 * 1000)
 
 int
@@ -21,26 +23,39 @@ ctl_queue(struct ctl *ctl, const struct ctl_args *args)
 	return ctl_call_print(ctl, "queue_1", call, NULL);
 }
 
+/* Its history; with `logs` also what each program said of it. */
 static int
-print_events(struct ctl *ctl, const char *id)
+print_events(struct ctl *ctl, const char *uuid, const char *logs)
 {
+	char id[UUID_ID_MAX];
 	struct uuid u;
+	json_t *rows;
+	int rc = 0;
 
-	if (!uuid_from_text(&u, str_of(id)))
+	if (!uuid_from_text(&u, str_of(uuid)))
 		return 1;
 	{
 		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
 			MANAGE_ARG_UUID(&u), MANAGE_ARG_END };
 
-		return ctl_call_print(ctl, "trace_events_1", call, NULL);
+		rows = ctl_call(ctl, "trace_events_1", call);
 	}
+	if (rows == NULL)
+		return 1;
+	uuid_to_id(id, "msg_", &u);
+	if (logs != NULL)
+		rc = trace_with_logs(ctl, rows, id, logs);
+	else
+		ctl_print(ctl, rows);
+	json_decref(rows);
+	return rc;
 }
 
 /* One message is shown with its history, several as a table. */
 int
 ctl_trace(struct ctl *ctl, const struct ctl_args *args)
 {
-	const char *what = args->words[0];
+	const char *what = args->words[0], *logs = ctl_option(args, "logs");
 	char text[UUID_TEXT_MAX], found[UUID_TEXT_MAX];
 	struct uuid u;
 	json_t *rows;
@@ -64,10 +79,13 @@ ctl_trace(struct ctl *ctl, const struct ctl_args *args)
 	    n == 1 ? ctl_text(json_array_get(rows, 0), "message_id") : "");
 	if (n == 0)
 		rc = ctl_fail(ctl, "nothing known about %s", args->words[0]);
+	else if (n > 1 && logs != NULL)
+		rc = ctl_fail(ctl, "--logs follows one message, and %s has %zu",
+		    args->words[0], n);
 	else
 		ctl_print(ctl, rows);
 	json_decref(rows);
-	return n == 1 ? print_events(ctl, found) : rc;
+	return n == 1 ? print_events(ctl, found, logs) : rc;
 }
 
 /* For the journal: the timer's output is nobody's to read. */
@@ -90,6 +108,26 @@ log_partitions(json_t *rows)
 	}
 }
 
+/* Adds the counts of `more` to those of `all`; is there perhaps still more? */
+static bool
+add_round(json_t *all, const json_t *more)
+{
+	json_t *row;
+	bool again = false;
+	size_t i;
+
+	json_array_foreach(all, i, row)
+	{
+		int64_t n = ctl_int(json_array_get(more, i), "n");
+
+		again = again || n > 0;
+		(void)json_object_set_new(
+		    row, "n", json_integer(ctl_int(row, "n") + n));
+	}
+	return again;
+}
+
+/* A call removes a thousand of a kind: again, until there are none. */
 int
 ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 {
@@ -98,17 +136,25 @@ ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 		MANAGE_ARG_I32(ctl->conf->body_keep / DAY_MS),
 		MANAGE_ARG_I32(ctl->conf->metadata_keep / DAY_MS),
 		MANAGE_ARG_END };
-	json_t *rows;
+	json_t *rows, *more;
+	bool again, ok;
+	int round = 0;
 
 	if (weeks < 0)
 		return 2;
 	rows = ctl_call(ctl, "maintain_1", call);
 	if (rows == NULL)
 		return 1;
+	do {
+		more = ctl_call(ctl, "maintain_1", call);
+		ok = more != NULL;
+		again = ok && add_round(rows, more);
+		json_decref(more);
+	} while (again && ++round < MAINTAIN_ROUNDS);
 	log_partitions(rows);
 	ctl_print(ctl, rows);
 	json_decref(rows);
-	return 0;
+	return ok ? 0 : 1;
 }
 
 int

@@ -106,18 +106,23 @@ MUST_CHECK bool ctl_find_inbox(
  */
 MUST_CHECK bool ctl_find_switch(
     struct ctl *ctl, const char *which, int64_t *tenant, int64_t *inbox);
-/* The file of an option, or asked for on the terminal. False, reported. */
+/*
+ * The first line of an option's file, of standard input for "-", or asked for
+ * on the terminal: never an argument, which every user of the host can see.
+ * False, reported.
+ */
 MUST_CHECK bool ctl_password(const struct ctl *ctl, const struct ctl_args *args,
     const char *option, char *out, size_t size);
 MUST_CHECK bool ctl_ask_terminal(const char *what, char *out, size_t size);
 /*
- * With --code, --confirm-file or --password-file: show the second factor, or
- * the password, again. The other one: the password whatever was given.
+ * With --code-file, --confirm-file or --password-file: show the second factor,
+ * or the password, again. The other one: the password whatever was given.
  */
 MUST_CHECK bool ctl_step_up(struct ctl *ctl, const struct ctl_args *args);
 MUST_CHECK bool ctl_step_up_password(
     struct ctl *ctl, const struct ctl_args *args, const char *option);
-/* After a password that was right: --code, or asked for on the terminal. */
+/* After a password that was right: --code-file, or asked for on the terminal.
+ */
 MUST_CHECK bool ctl_second_factor(struct ctl *ctl, const struct ctl_args *args);
 /*
  * Is the record of a row of dkim_list_1 in DNS? NULL: yes; else what is wrong.
@@ -137,11 +142,15 @@ ctl_fn ctl_migrate, ctl_keygen, ctl_identity_verify;
 ctl_fn ctl_init, ctl_mcp, ctl_restore;
 ctl_fn ctl_login, ctl_logout, ctl_operator_create, ctl_operator_list,
     ctl_operator_disable, ctl_operator_reset, ctl_operator_recover;
-ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set;
+ctl_fn ctl_tenant_create, ctl_tenant_list, ctl_tenant_set, ctl_tenant_export,
+    ctl_tenant_delete, ctl_inbox_delete;
 ctl_fn ctl_domain_add, ctl_domain_verify, ctl_domain_list, ctl_domain_check;
 ctl_fn ctl_dkim_new, ctl_dkim_list, ctl_dkim_use, ctl_dkim_remove;
-ctl_fn ctl_inbox_create, ctl_inbox_show, ctl_inbox_reset, ctl_claim,
-    ctl_key_kill;
+ctl_fn ctl_inbox_create, ctl_inbox_show, ctl_inbox_set, ctl_inbox_reset,
+    ctl_claim, ctl_key_kill;
+ctl_fn ctl_provision_create, ctl_provision_list, ctl_provision_rotate,
+    ctl_provision_end;
+ctl_fn ctl_grant_offer, ctl_grant_list, ctl_grant_end;
 ctl_fn ctl_plan_set, ctl_plan_list, ctl_limits;
 ctl_fn ctl_mode, ctl_tighten, ctl_pause, ctl_resume, ctl_suspend;
 ctl_fn ctl_queue, ctl_trace;

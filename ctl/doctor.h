@@ -12,6 +12,7 @@ void doctor_add(json_t *all, const char *finding, const char *level,
 /* What can be seen from this host. */
 void doctor_certificate(const struct ctl *ctl, json_t *all);
 void doctor_disk(const struct ctl *ctl, json_t *all);
+void doctor_backup(const struct ctl *ctl, json_t *all);
 void doctor_keys(const struct ctl *ctl, json_t *all);
 void doctor_next_hop(const struct ctl *ctl, json_t *all);
 void doctor_programs(const struct ctl *ctl, json_t *all);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 #include "ctl/doctor.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,6 +15,7 @@
 
 #include "base/xalloc.h"
 #include "ctl/audit.h"
+#include "ctl/backup.h"
 #include "ctl/dns.h"
 #include "ctl/reach.h"
 #include "seal/keyfile.h"
@@ -169,27 +172,99 @@ split_hop(const char *hop, char *host, size_t size, const char **port)
 	return true;
 }
 
+/* Does /etc/hosts name it? */
+static bool
+is_in_hosts(const char *name)
+{
+	const struct hostent *e;
+	bool is_there = false;
+	char **alias;
+
+	sethostent(0);
+	while (!is_there && (e = gethostent()) != NULL) {
+		is_there = strcasecmp(e->h_name, name) == 0;
+		for (alias = e->h_aliases; !is_there && *alias != NULL; alias++)
+			is_there = strcasecmp(*alias, name) == 0;
+	}
+	endhostent();
+	return is_there;
+}
+
+/* An address of that name, of the servers that postern-deliver asks. */
+static enum dns_status
+ask_configured(
+    const struct conf *conf, const char *host, char *address, size_t size)
+{
+	static const enum dns_type both[] = { DNS_A, DNS_AAAA };
+	struct dns_answer *answer = xcalloc(1, sizeof(*answer));
+	enum dns_status status = DNS_NONE;
+	size_t i;
+
+	for (i = 0; i < 2 && status == DNS_NONE; i++)
+		status = dns_ask(conf, host, both[i], answer);
+	if (status == DNS_FOUND)
+		(void)snprintf(
+		    address, size, "%.*s", (int)size - 1, answer->text[0]);
+	free(answer);
+	return status;
+}
+
+/*
+ * Where postern-deliver would go: an address, a name of /etc/hosts, or one of
+ * deliver.resolver, else of the system. NULL: `why`; else freeaddrinfo().
+ */
+static struct addrinfo *
+find_hop(const struct conf *conf, const char *host, const char *port, char *why,
+    size_t size)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICHOST };
+	struct addrinfo *found = NULL;
+	char address[INET6_ADDRSTRLEN] = "";
+	int rc = getaddrinfo(host, port, &hints, &found);
+
+	if (rc == 0)
+		return found;
+	if (conf->deliver_resolver.n == 0 || is_in_hosts(host)) {
+		hints.ai_flags = 0;
+		rc = getaddrinfo(host, port, &hints, &found);
+		(void)snprintf(why, size, "%s: %s", host, gai_strerror(rc));
+		return rc == 0 ? found : NULL;
+	}
+	switch (ask_configured(conf, host, address, sizeof(address))) {
+	case DNS_FOUND:
+		rc = getaddrinfo(address, port, &hints, &found);
+		(void)snprintf(why, size, "%s: %s", host, gai_strerror(rc));
+		return rc == 0 ? found : NULL;
+	case DNS_NONE:
+		(void)snprintf(why, size, "%s: no such name", host);
+		break;
+	case DNS_FAILED:
+		(void)snprintf(why, size, "%s: no name server answers", host);
+		break;
+	}
+	return NULL;
+}
+
 static void
 look_at_smarthost(const struct ctl *ctl, json_t *all)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	const char *hop = ctl->conf->deliver_smarthost, *port;
 	char host[256], text[400] = "";
-	struct addrinfo *found = NULL, *a;
-	int fd = -1, rc;
+	struct addrinfo *found, *a;
+	int fd = -1;
 
 	if (!split_hop(hop, host, sizeof(host), &port)) {
 		doctor_add(all, "smarthost", "error", hop,
 		    "deliver.smarthost is host:port");
 		return;
 	}
-	rc = getaddrinfo(host, port, &hints, &found);
-	if (rc != 0) {
-		(void)snprintf(
-		    text, sizeof(text), "%s: %s", host, gai_strerror(rc));
+	found = find_hop(ctl->conf, host, port, text, sizeof(text));
+	if (found == NULL) {
 		doctor_add(all, "dns", "error", text,
-		    "let the system's resolver find it (/etc/resolv.conf), or "
-		    "name it by address in deliver.smarthost");
+		    "start the name servers of deliver.resolver, else of "
+		    "/etc/resolv.conf, or correct these, or the name in "
+		    "deliver.smarthost; mail waits and is tried again");
 		return;
 	}
 	for (a = found; fd < 0 && a != NULL; a = a->ai_next)
@@ -247,6 +322,32 @@ doctor_programs(const struct ctl *ctl, json_t *all)
 		doctor_add(all, names[i], status == 200 ? "ok" : "warning",
 		    status == 0 ? "does not answer here" : said, fix);
 	}
+}
+
+/* When posternctl last made one on this host; other tools it does not know. */
+void
+doctor_backup(const struct ctl *ctl, json_t *all)
+{
+	char *path = xasprintf("%s/" BACKUP_LAST, ctl->conf->state_dir);
+	char text[160];
+	struct stat st;
+	long long hours;
+
+	if (stat(path, &st) != 0) {
+		doctor_add(all, "backup", "info",
+		    errno == ENOENT ? "none by posternctl on this host"
+				    : strerror(errno),
+		    "posternctl backup, daily; or a tool of yours "
+		    "(docs/backup.md)");
+	} else {
+		hours = ((long long)time(NULL) - (long long)st.st_mtime) / 3600;
+		(void)snprintf(
+		    text, sizeof(text), "made %lld hours ago", hours);
+		doctor_add(all, "backup",
+		    hours > BACKUP_OLD_HOURS ? "warning" : "ok", text,
+		    "posternctl backup; then see why it was not run");
+	}
+	free(path);
 }
 
 void

@@ -48,6 +48,37 @@ files_folder(const char *path)
 	return state;
 }
 
+bool
+files_walk(const char *path, files_entry_fn *entry, void *arg, struct err *err)
+{
+	/* Of itself no link either: it could be changed for another's. */
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *e;
+	struct stat st;
+	bool ok = true;
+
+	if (dir == NULL) {
+		(void)fail(err, path);
+		if (fd >= 0)
+			(void)close(fd);
+		return false;
+	}
+	while (ok && (errno = 0, e = readdir(dir)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		/* One that went meanwhile is not there. */
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			ok = entry(arg, e->d_name, st.st_mode);
+		else
+			ok = errno == ENOENT || fail(err, path);
+	}
+	if (ok && errno != 0)
+		ok = fail(err, path);
+	(void)closedir(dir);
+	return ok;
+}
+
 /* Names where there are any, else the numbers. */
 static void
 describe(struct files_meta *meta, const struct stat *st)
@@ -199,7 +230,8 @@ bool
 files_copy(const char *from, const char *to, const struct files_meta *meta,
     struct err *err)
 {
-	int in = open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY), fd = -1;
+	int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY),
+	    fd = -1;
 	struct files_meta same;
 	char block[65536];
 	struct stat st;
@@ -230,7 +262,8 @@ files_hash(char hex[65], int64_t *size, struct files_meta *meta,
 {
 	unsigned char block[65536], hash[32];
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
-	FILE *f = fopen(path, "re");
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	struct stat st;
 	size_t n;
 	bool ok;

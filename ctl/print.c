@@ -15,6 +15,7 @@
 #include "policy/vocabulary.h"
 
 #define CELL_MAX 60
+#define LAST_MAX 400 /* of a line, and of the last cell of a row */
 
 static json_t *
 spell_id(const char *name, const json_t *v)
@@ -120,7 +121,7 @@ print_object(json_t *row)
 	json_object_foreach(row, name, v)
 	{
 		buf_printf(&out, "%-16s ", name);
-		add_cell(&out, v, 400);
+		add_cell(&out, v, LAST_MAX);
 		buf_putc(&out, '\n');
 	}
 	(void)fwrite(out.p, 1, out.n, stdout);
@@ -151,17 +152,19 @@ print_table(json_t *rows)
 	json_t *first = json_array_get(rows, 0), *row, *v;
 	struct buf out = { 0 };
 	const char *name;
-	size_t i, from;
+	size_t i, from, cells;
 
 	json_object_foreach(first, name, v)
 	    buf_printf(&out, "%-*s  ", (int)column_width(rows, name), name);
 	buf_putc(&out, '\n');
 	json_array_foreach(rows, i, row)
 	{
+		cells = json_object_size(first);
 		json_object_foreach(first, name, v)
 		{
 			from = out.n;
-			add_cell(&out, json_object_get(row, name), CELL_MAX);
+			add_cell(&out, json_object_get(row, name),
+			    --cells == 0 ? LAST_MAX : CELL_MAX);
 			while (out.n - from < column_width(rows, name) + 2)
 				buf_putc(&out, ' ');
 		}

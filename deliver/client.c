@@ -41,6 +41,7 @@ static const unsigned timeout_ms[CS_COUNT] = {
 	[CS_MAIL] = 300000,
 	[CS_RCPT] = 300000,
 	[CS_DATA] = 120000,
+	[CS_RSET] = 120000,
 	[CS_BODY] = 180000,
 	[CS_DOT] = 600000,
 };
@@ -107,6 +108,7 @@ client_finish(struct client *c, enum client_end end)
 		    evbuffer_get_length(net_stream_input(c->stream)) == 0;
 		/* Polite where it is legal; the answer is not awaited. */
 		c->quits = (c->state > CS_STARTTLS && c->state < CS_DATA) ||
+			   c->state == CS_RSET ||
 			   (c->state == CS_DOT && c->last.code != 0);
 		/* Behind a DATA that is not answered it would be text. */
 		c->quits = c->quits && !c->keeps && c->owed == 0;
@@ -150,7 +152,9 @@ client_broke(struct client *c, const char *why)
 		c->last = (struct reply){ .code = 0 };
 		(void)snprintf(c->last.text, sizeof(c->last.text), "%s", why);
 	}
-	if (c->reused && (state == CS_READY || state == CS_MAIL)) {
+	if (state == CS_RSET) {
+		client_finish(c, CLIENT_END_UNSURE);
+	} else if (c->reused && (state == CS_READY || state == CS_MAIL)) {
 		client_finish(c, CLIENT_END_STALE);
 	} else if (state == CS_HANDSHAKE && c->conf.policy == CLIENT_TLS_MAY) {
 		client_finish(c, CLIENT_END_TLS);
@@ -178,6 +182,21 @@ is_ahead(const struct client *c, struct evbuffer *in)
 {
 	return c->state != CS_STARTTLS && c->state != CS_DOT && c->owed == 0 &&
 	       evbuffer_get_length(in) > 0;
+}
+
+/*
+ * A peer that writes its replies one by one may hold the second back until the
+ * first is acknowledged (Nagle), which the kernel would put off by 40 ms, as
+ * there is nothing for us to say meanwhile.
+ */
+static void
+acknowledge(struct client *c)
+{
+	int one = 1;
+
+	if (c->state != CS_END && (c->owed > 0 || c->parser.lines > 0))
+		(void)setsockopt(net_stream_fd(c->stream), IPPROTO_TCP,
+		    TCP_QUICKACK, &one, sizeof(one));
 }
 
 static void
@@ -218,6 +237,7 @@ on_read(void *arg)
 	}
 	if (c->state != CS_END && evbuffer_get_length(in) > LINE_MAX_BYTES)
 		client_broke(c, "the next hop sent too long a line");
+	acknowledge(c);
 }
 
 static void
@@ -232,11 +252,11 @@ on_event(void *arg, enum net_stream_event what)
 			client_upgrade(c);
 		} else if (c->state == CS_HANDSHAKE) {
 			c->is_tls = true;
+			c->verified = net_stream_is_verified(c->stream);
 			(void)snprintf(c->tls_text, sizeof(c->tls_text),
 			    "%s %s%s", net_stream_version(c->stream),
 			    net_stream_cipher(c->stream),
-			    net_stream_is_verified(c->stream) ? " verified"
-							      : "");
+			    c->verified ? " verified" : "");
 			if (c->conf.policy == CLIENT_TLS_WRAP)
 				client_enter(c, CS_GREETING);
 			else
@@ -271,12 +291,16 @@ static const struct net_stream_fns on_stream = { on_read, on_drained,
 void
 client_upgrade(struct client *c)
 {
-	enum net_tls_check check = c->conf.policy == CLIENT_TLS_MAY
-				       ? NET_TLS_OPPORTUNISTIC
-				       : NET_TLS_VERIFY;
+	enum net_tls_check check = NET_TLS_VERIFY;
 
+	if (c->conf.policy == CLIENT_TLS_DANE)
+		check = NET_TLS_DANE;
+	else if (c->conf.policy == CLIENT_TLS_MAY ||
+		 c->conf.policy == CLIENT_TLS_ENCRYPT)
+		check = NET_TLS_OPPORTUNISTIC;
 	client_enter(c, CS_HANDSHAKE);
-	if (!net_stream_ask_tls(c->stream, c->conf.tls, c->conf.host, check))
+	if (!net_stream_ask_tls(
+		c->stream, c->conf.tls, c->conf.host, check, &c->dane))
 		client_broke(c, "TLS could not be started");
 }
 
@@ -307,6 +331,7 @@ go_on(struct client *c, struct client_conn *conn)
 	c->reused = true;
 	c->ehlo = conn->ehlo;
 	c->is_tls = conn->is_tls;
+	c->verified = conn->verified;
 	memcpy(c->tls_text, conn->tls_text, sizeof(c->tls_text));
 	client_ask_ready(c);
 }
@@ -319,6 +344,8 @@ client_start(struct loop *loop, const struct client_conf *conf,
 
 	c->loop = loop;
 	c->conf = *conf;
+	if (conf->dane != NULL)
+		c->dane = *conf->dane;
 	c->ev = *events;
 	c->arg = arg;
 	c->rows = xcalloc(conf->rcpt_count + 1, sizeof(*c->rows));
@@ -482,6 +509,7 @@ client_detach(struct client *c)
 		return NULL;
 	conn->ehlo = c->ehlo;
 	conn->is_tls = c->is_tls;
+	conn->verified = c->verified;
 	memcpy(conn->tls_text, c->tls_text, sizeof(conn->tls_text));
 	conn->messages++;
 	c->conn = NULL;
@@ -544,4 +572,10 @@ bool
 client_passes_dsn(const struct client *c)
 {
 	return c->ehlo.dsn;
+}
+
+bool
+client_is_verified(const struct client *c)
+{
+	return c->verified;
 }

@@ -23,17 +23,21 @@ struct client;
 struct net_stream;
 struct loop;
 struct net_tls;
+struct net_tls_dane;
 
 enum client_tls {
 	CLIENT_TLS_NONE, /* after a failed handshake at a host that may */
 	CLIENT_TLS_MAY, /* when offered; the certificate is not checked */
+	CLIENT_TLS_ENCRYPT, /* STARTTLS; the certificate is not checked */
 	CLIENT_TLS_MUST, /* STARTTLS, verified */
+	CLIENT_TLS_DANE, /* STARTTLS, verified by `dane` */
 	CLIENT_TLS_WRAP, /* from the first byte, verified */
 };
 
 struct client_conf {
 	struct net_tls *tls;
 	enum client_tls policy;
+	const struct net_tls_dane *dane; /* its records are borrowed */
 	const char *helo;
 	const char *host; /* name for SNI, certificate and log */
 	struct sockaddr_storage addr;
@@ -57,7 +61,7 @@ struct client_conn {
 	struct loop *loop;
 	struct net_stream *stream;
 	struct reply ehlo;
-	bool is_tls;
+	bool is_tls, verified;
 	char tls_text[96];
 	uint64_t began_ms;
 	unsigned messages; /* it has carried */
@@ -121,6 +125,8 @@ void client_free(struct client *c);
 
 enum client_rcpt client_result(
     const struct client *c, size_t i, const struct reply **reply);
+/* The certificate fits, also where nobody demands that. */
+bool client_is_verified(const struct client *c);
 /* The next hop takes over the duty to report (RFC 3461 6.2.1). */
 bool client_passes_dsn(const struct client *c);
 /* The reply or reason that ended it; for the log and for open recipients. */

@@ -6,6 +6,7 @@
 #include "deliver/client.h"
 #include "deliver/reply.h"
 #include "deliver/stuff.h"
+#include "net/tls.h"
 
 struct loop_timer;
 struct net_stream;
@@ -25,6 +26,7 @@ enum client_state {
 	CS_MAIL,
 	CS_RCPT,
 	CS_DATA,
+	CS_RSET, /* are the replies of a group still those of its commands? */
 	CS_BODY,
 	CS_GATE, /* the owner's turn */
 	CS_DOT,
@@ -40,6 +42,7 @@ struct client_row {
 struct client {
 	struct loop *loop;
 	struct client_conf conf;
+	struct net_tls_dane dane; /* of `conf` */
 	struct client_events ev;
 	void *arg;
 	enum client_state state;
@@ -50,8 +53,8 @@ struct client {
 	bool keeps; /* and may be kept for the next */
 	struct loop_timer *timer;
 	struct reply_parser parser;
-	struct reply ehlo, last;
-	bool is_tls, all_given, asked, quits;
+	struct reply ehlo, last, data;
+	bool is_tls, verified, all_given, asked, quits;
 	struct stuff stuff;
 	struct client_row *rows;
 	size_t at; /* the recipient being asked */
@@ -62,6 +65,14 @@ struct client {
 	bool grouped;
 	char tls_text[96];
 };
+
+/* Not a word of the message without TLS. */
+static inline bool
+client_insists(const struct client *c)
+{
+	return c->conf.policy != CLIENT_TLS_NONE &&
+	       c->conf.policy != CLIENT_TLS_MAY;
+}
 
 /* client_step.c: a whole reply arrived in c->last. */
 void client_on_reply(struct client *c);

@@ -28,7 +28,7 @@ static bool
 wants_tls(const struct client *c)
 {
 	return !c->is_tls &&
-	       (c->conf.policy == CLIENT_TLS_MUST ||
+	       (client_insists(c) ||
 		   (c->conf.policy == CLIENT_TLS_MAY && c->ehlo.starttls));
 }
 
@@ -100,7 +100,7 @@ static void
 on_ehlo(struct client *c)
 {
 	if (!is_2xx(c) && c->state == CS_EHLO && !c->is_tls &&
-	    c->last.code / 100 == 5 && c->conf.policy != CLIENT_TLS_MUST) {
+	    c->last.code / 100 == 5 && !client_insists(c)) {
 		client_enter(c, CS_HELO);
 		client_say(c, "HELO %s", c->conf.helo);
 		return;
@@ -110,7 +110,9 @@ on_ehlo(struct client *c)
 		return;
 	}
 	c->ehlo = c->last;
-	if (wants_tls(c)) {
+	if (wants_tls(c) && !c->ehlo.starttls) {
+		client_broke(c, "TLS is demanded, and the next hop has none");
+	} else if (wants_tls(c)) {
 		client_enter(c, CS_STARTTLS);
 		client_say(c, "STARTTLS");
 	} else if (c->conf.user.n > 0 && c->is_tls) {
@@ -345,23 +347,67 @@ on_rcpt(struct client *c)
 	}
 }
 
+static bool
+any_failed(const struct client *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->conf.rcpt_count; i++) {
+		if (c->rows[i].result == CLIENT_RCPT_FAILED)
+			return true;
+	}
+	return false;
+}
+
+/* What the group came to is final. */
+static void
+end_group(struct client *c)
+{
+	if (any_taken(c))
+		verdict_all(c, CLIENT_RCPT_TAKEN);
+	else
+		c->last = c->rows[c->rcpt_count - 1].reply;
+	client_finish(c, CLIENT_END_DONE);
+}
+
+/*
+ * One reply too many early in the group would have made each that follows it
+ * the answer to the wrong command, and a recipient failed for another's sake.
+ * Before that counts, RSET must have its own answer, and no late one's.
+ */
+static void
+doubt_group(struct client *c)
+{
+	c->data = c->last;
+	client_enter(c, CS_RSET);
+	client_say(c, "RSET");
+}
+
+static void
+on_rset(struct client *c)
+{
+	if (c->last.code != 250) {
+		client_finish(c, CLIENT_END_UNSURE);
+		return;
+	}
+	c->last = c->data;
+	end_group(c);
+}
+
 /*
  * No recipient, but DATA was part of the group. With 354 only an empty message
  * could end it in order: it ends without one, so that no dot leaves ungated.
+ * That 354 came where it should says that no reply was too many.
  */
 static void
 on_vain_data(struct client *c)
 {
-	int code = c->last.code;
-
-	if (code / 100 == 2) {
+	if (c->last.code / 100 == 2)
 		client_finish(c, CLIENT_END_UNSURE);
-		return;
-	}
-	c->last = c->rows[c->rcpt_count - 1].reply;
-	if (code != 354)
-		client_enter(c, CS_RCPT); /* in order: QUIT is understood */
-	client_finish(c, CLIENT_END_DONE);
+	else if (c->last.code == 354)
+		end_group(c);
+	else
+		doubt_group(c);
 }
 
 static void
@@ -379,6 +425,10 @@ on_data(struct client *c)
 	/* One reply too many before would have been taken for this one. */
 	if (c->grouped && c->last.code / 100 != 4) {
 		client_finish(c, CLIENT_END_UNSURE);
+		return;
+	}
+	if (c->grouped && any_failed(c)) {
+		doubt_group(c);
 		return;
 	}
 	if (is_2xx(c)) /* nonsense; nothing was accepted */
@@ -404,7 +454,7 @@ on_starttls(struct client *c)
 	if (c->last.code == 220) {
 		/* Our STARTTLS has left, or its reply would not be here. */
 		client_upgrade(c);
-	} else if (c->conf.policy == CLIENT_TLS_MUST) {
+	} else if (client_insists(c)) {
 		client_finish(c, CLIENT_END_NEXT);
 	} else {
 		client_finish(c, CLIENT_END_TLS);
@@ -442,6 +492,9 @@ client_on_reply(struct client *c)
 		return;
 	case CS_DATA:
 		on_data(c);
+		return;
+	case CS_RSET:
+		on_rset(c);
 		return;
 	case CS_DOT:
 		on_dot(c);

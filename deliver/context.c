@@ -16,6 +16,7 @@
 #include "deliver/route.h"
 #include "deliver/sign.h"
 #include "deliver/sign_keys.h"
+#include "deliver/sts.h"
 #include "net/tls.h"
 #include "seal/body.h"
 #include "seal/keyfile.h"
@@ -86,23 +87,28 @@ read_password(struct job_context *ctx, const char *path, struct err *err)
 	return ok;
 }
 
+static bool
+trust(struct net_tls **tls, const char *ca_file, struct err *err)
+{
+	if (*tls != NULL)
+		return net_tls_client_reload(*tls, ca_file, err);
+	*tls = net_tls_client_new(ca_file, err);
+	return *tls != NULL;
+}
+
 bool
 context_reload(
     struct job_context *ctx, const struct conf *conf, struct err *err)
 {
-	const char *ca_file = conf->deliver_smarthost_ca_file;
-
-	if (ctx->tls == NULL) {
-		ctx->tls = net_tls_client_new(ca_file, err);
-		if (ctx->tls == NULL)
-			return false;
-	} else if (!net_tls_client_reload(ctx->tls, ca_file, err)) {
+	if (!trust(&ctx->tls, conf->deliver_smarthost_ca_file, err) ||
+	    !trust(&ctx->mx_tls, conf->deliver_ca_file, err))
 		return false;
-	}
 	if (conf->deliver_smarthost_user[0] != '\0' &&
 	    !read_password(ctx, conf->deliver_smarthost_password_file, err))
 		return false;
 	ctx->conf = conf;
+	if (ctx->sts != NULL)
+		sts_reload(ctx->sts, conf);
 	return set_smarthost(ctx, conf->deliver_smarthost, err);
 }
 
@@ -170,6 +176,8 @@ context_open(struct job_context *ctx, struct loop *loop,
 	ctx->hosts = resolver_new(loop, conf, RESOLVER_HOSTS, err);
 	if (ctx->domains == NULL || ctx->hosts == NULL)
 		return false;
+	ctx->sts = sts_new(loop, ctx->domains, conf->state_dir);
+	sts_reload(ctx->sts, conf);
 	ctx->relay = relay_new(loop, conf);
 	return true;
 }
@@ -179,10 +187,12 @@ context_close(struct job_context *ctx)
 {
 	struct kept *k;
 
+	sts_free(ctx->sts);
 	resolver_free(ctx->domains);
 	resolver_free(ctx->hosts);
 	relay_free(ctx->relay);
 	net_tls_free(ctx->tls);
+	net_tls_free(ctx->mx_tls);
 	seal_zstd_free(ctx->zstd);
 	sign_keys_free(ctx->keys);
 	idle_free(ctx->idle);

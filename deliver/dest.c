@@ -9,7 +9,7 @@
 #include "base/codec.h"
 #include "base/xalloc.h"
 
-#define FIRST 2 /* sessions at once */
+#define FIRST 1 /* sessions at once */
 #define MOST 20
 #define FAILURES 3 /* in a row */
 #define CLOSED_MS 60000
@@ -30,7 +30,9 @@ struct dest {
 LIST_HEAD(dest_list, dest);
 
 struct dests {
-	size_t places, active, unproven, n;
+	size_t places, active; /* `active`: with those that are proven */
+	size_t unproven; /* and with the others */
+	size_t n;
 	struct dest_list bucket[BUCKETS];
 };
 
@@ -139,26 +141,42 @@ is_full(const struct dest *x, uint64_t now)
 	return x->active >= limit || now < x->closed_until;
 }
 
+bool
+dests_have_room(const struct dests *d)
+{
+	return d->active < d->places;
+}
+
+static size_t
+unproven_places(const struct dests *d)
+{
+	return d->places < DEST_UNPROVEN_MAX / DEST_UNPROVEN_SHARE
+		   ? d->places * DEST_UNPROVEN_SHARE
+		   : DEST_UNPROVEN_MAX;
+}
+
 enum dest_begun
 dest_begin(struct dests *d, const char *domain, uint64_t now)
 {
 	struct dest *x;
 
-	if (d->active >= d->places && domain[0] == '\0')
-		return DEST_FULL;
 	if (domain[0] == '\0') {
+		if (!dests_have_room(d))
+			return DEST_FULL;
 		d->active++;
 		return DEST_BEGUN;
 	}
 	x = get(d, domain, now);
-	if (!x->proven && d->unproven >= (d->places + 1) / 2)
+	if (!x->proven && d->unproven >= unproven_places(d))
 		return DEST_UNPROVEN;
-	if (d->active >= d->places || is_full(x, now))
+	if (is_full(x, now) || (x->proven && !dests_have_room(d)))
 		return DEST_FULL;
 	x->used_at = now;
 	x->active++;
-	d->active++;
-	d->unproven += !x->proven;
+	if (x->proven)
+		d->active++;
+	else
+		d->unproven++;
 	return DEST_BEGUN;
 }
 
@@ -175,17 +193,20 @@ failed(struct dest *x, uint64_t now)
 	x->closed_until = now + x->closed_for;
 }
 
-/* `unproven` counts the sessions of all that are not. */
+/* Its sessions are counted with those of its kind. */
 static void
 set_proven(struct dests *d, struct dest *x, bool proven)
 {
 	if (x->proven == proven)
 		return;
 	x->proven = proven;
-	if (proven)
+	if (proven) {
 		d->unproven -= x->active;
-	else
+		d->active += x->active;
+	} else {
 		d->unproven += x->active;
+		d->active -= x->active;
+	}
 }
 
 void
@@ -194,13 +215,17 @@ dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
 {
 	struct dest *x;
 
-	d->active--;
-	if (domain[0] == '\0')
+	if (domain[0] == '\0') {
+		d->active--;
 		return;
+	}
 	x = find(d, domain);
 	BUG_ON(x == NULL || x->active == 0);
 	x->active--;
-	d->unproven -= !x->proven;
+	if (x->proven)
+		d->active--;
+	else
+		d->unproven--;
 	x->used_at = now;
 	switch (outcome) {
 	case DEST_NOTHING:

@@ -3,11 +3,13 @@
  * dest.h - how much a destination takes, so that one that is slow, dead or
  * flooded keeps no place from the others.
  *
- * A domain begins with two sessions at once; each success allows one more, a
- * failure or "slow down" halves. A domain that could not be reached three
- * times in a row is left alone for a minute, then twice as long each time; one
- * message tries whether it is back. Domains that never took anything share
- * half of all places.
+ * A domain begins with one session; after the first success it may have two,
+ * then one more after each, and a failure or "slow down" halves. A domain that
+ * could not be reached three times in a row is left alone for a minute, then
+ * twice as long each time; one message tries whether it is back. Domains that
+ * never took anything take no place from those that did: they have
+ * DEST_UNPROVEN_SHARE times as many of their own, but no more than
+ * DEST_UNPROVEN_MAX.
  *
  * "" is the smarthost, which takes what it gets.
  */
@@ -19,6 +21,8 @@
 #include <stdint.h>
 
 #define DEST_SKIP_MAX 400
+#define DEST_UNPROVEN_SHARE 6
+#define DEST_UNPROVEN_MAX 128
 
 enum dest_outcome {
 	DEST_NOTHING, /* not tried: says nothing of the destination */
@@ -29,8 +33,8 @@ enum dest_outcome {
 
 struct dests;
 
-/* `places`: sessions of all destinations together. Times: milliseconds of a
- * clock that only goes forward. */
+/* `places`: sessions with all proven destinations together. Times:
+ * milliseconds of a clock that only goes forward. */
 struct dests *dests_new(size_t places);
 void dests_set_places(struct dests *d, size_t places);
 /* NULL is fine. */
@@ -45,6 +49,8 @@ enum dest_begun {
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
 void dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
     uint64_t now);
+/* Is there a place for one that is proven? */
+bool dests_have_room(const struct dests *d);
 /* For how long it is left alone; 0: it is not. */
 uint64_t dest_closed_ms(
     const struct dests *d, const char *domain, uint64_t now);

@@ -18,6 +18,7 @@
 #include "deliver/job_internal.h"
 
 #define STORE_AGAIN_MS 1000
+#define PREPARED_MS 1000 /* what was read before that is read again */
 #define TOO_MANY_RCPTS 452 /* RFC 5321 4.5.3.1.10 */
 
 static void
@@ -66,6 +67,7 @@ job_return(struct job *job)
 {
 	route_cancel(job->route);
 	job->route = NULL;
+	job_policy_cancel(job);
 	client_free(job->client);
 	job->client = NULL;
 	job_release(job, 0);
@@ -244,15 +246,26 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 	    "none", job->due, job->due_count, on_marked, job);
 }
 
+/* All is made ready; the rest needs a place. */
+void
+job_prepared(struct job *job)
+{
+	job->prepared = true;
+	job->prepared_ms = clock_mono_ms();
+	if (job->place != NULL)
+		job_route(job);
+}
+
 struct job *
 job_new(const struct job_context *ctx, const struct store_lease *lease,
-    job_end_fn *end, void *arg)
+    job_end_fn *left, job_end_fn *end, void *arg)
 {
 	struct job *job = xcalloc(1, sizeof(*job));
 
 	job->ctx = ctx;
 	job->lease = *lease;
 	job->attempts = lease->attempts;
+	job->left = left;
 	job->end = end;
 	job->arg = arg;
 	job->began_ms = clock_mono_ms();
@@ -265,7 +278,32 @@ job_go(struct job *job, const char *place)
 {
 	job->place = place;
 	job->began_ms = clock_mono_ms();
+	if (job->prepared)
+		job_route(job);
+	else
+		job_prepare(job);
+}
+
+void
+job_prepare(struct job *job)
+{
+	if (job->preparing)
+		return;
+	job->preparing = true;
 	job_fetch(job);
+}
+
+bool
+job_is_old(const struct job *job)
+{
+	return job->prepared &&
+	       clock_mono_ms() - job->prepared_ms > PREPARED_MS;
+}
+
+void
+job_leave(struct job *job)
+{
+	job->place = NULL;
 }
 
 const char *
@@ -337,6 +375,7 @@ job_free(struct job *job)
 	relay_cancel(job->op);
 	loop_timer_free(job->again);
 	route_cancel(job->route);
+	job_policy_cancel(job);
 	client_free(job->client);
 	seal_open_free(job->open);
 	body_tag_end(job->tag, NULL);
@@ -349,6 +388,7 @@ job_free(struct job *job)
 	buf_free(&job->text);
 	buf_free(&job->prefix);
 	identity_scan_free(job->scan);
+	buf_free(&job->links);
 	buf_free(&job->identity);
 	buf_free(&job->return_path);
 	job_report_free(job);

@@ -25,6 +25,7 @@ struct resolver;
 struct seal_zstd;
 struct sign_keys;
 struct signer;
+struct sts;
 
 /* What all jobs of a process share; borrowed. */
 struct job_context {
@@ -32,7 +33,8 @@ struct job_context {
 	const struct conf *conf;
 	struct relay *relay;
 	struct resolver *domains, *hosts; /* see enum resolver_kind */
-	struct net_tls *tls;
+	struct net_tls *tls, *mx_tls; /* of the smarthost, and of all others */
+	struct sts *sts;
 	struct seal_zstd *zstd;
 	struct signer *signer;
 	struct sign_keys *keys;
@@ -48,16 +50,27 @@ struct job_context {
 	unsigned short smarthost_port;
 };
 
-/* The lease is over; the job may be freed. Once, from the loop. */
 typedef void job_end_fn(void *arg, struct job *job);
 
-/* A job that waits: its lease is ours, nothing is asked for yet. */
+/*
+ * A job that waits: its lease is ours, nothing is asked for yet. `left`: it has
+ * had the host's answer and needs its place no more; job_outcome() is known.
+ * `end`: the lease is over, the job may be freed. Each at most once, from the
+ * loop; `end` may come without `left`.
+ */
 struct job *job_new(const struct job_context *ctx,
-    const struct store_lease *lease, job_end_fn *end, void *arg);
+    const struct store_lease *lease, job_end_fn *left, job_end_fn *end,
+    void *arg);
+/* Read, check and sign now what will be sent once there is a place. */
+void job_prepare(struct job *job);
+/* It was prepared too long ago: begin anew, with a new job. */
+bool job_is_old(const struct job *job);
 /* `place` is what dest_begin() was told; it stays good as long as the lease. */
 void job_go(struct job *job, const char *place);
-/* NULL: it never went. */
+/* NULL: it has none. */
 const char *job_place(const struct job *job);
+/* Its place is another's now. */
+void job_leave(struct job *job);
 bool job_is_waiting(const struct job *job);
 /* Give the lease of a job that waits back; due again in `retry_s`. */
 void job_refuse(struct job *job, int retry_s);

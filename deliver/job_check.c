@@ -233,6 +233,9 @@ check(struct job *job, const struct relay_message *m)
 	return NULL;
 }
 
+static void on_chunk(
+    void *arg, enum relay_status st, int seq, struct str chunk);
+
 static void
 on_fetch(void *arg, enum relay_status st, const char *why,
     const struct relay_message *m)
@@ -270,12 +273,14 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->size = m->size;
 	job->chunks = m->chunks;
 	job->routed = m->routed;
+	job->test = m->test;
 	job->attempts = m->attempts;
 	job->released_us = m->released_us;
 	job->fetched_us = m->now_us;
 	job->fetched_ms = clock_mono_ms();
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
 	job->by_policy = m->by_policy;
+	job->one_click = m->one_click;
 	job->round = m->round;
 	job->scan = identity_scan_new();
 	if (job->ctx->bounce_key.n > 0)
@@ -283,7 +288,13 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 		    job->mail_from, &job->lease.message,
 		    m->now_us + RETURN_PATH_US);
 	job_rewind(job, JOB_PASS_CHECK);
-	job_read(job);
+	if (m->body.p == NULL) {
+		job_read(job);
+		return;
+	}
+	job->read_from = 0;
+	on_chunk(job, RELAY_DONE, 0, m->body);
+	on_chunk(job, RELAY_DONE, -1, (struct str){ NULL, 0 });
 }
 
 void
@@ -344,9 +355,18 @@ static void
 checked(struct job *job)
 {
 	identity_scan_end(job->scan, job->body_hash, &job->head);
+	job_one_click(job);
+}
+
+void
+job_linked(struct job *job)
+{
 	if (job->ctx->identity_key.n > 0)
 		job_identify(job);
-	job_hop_choose(job);
+	if (job->test)
+		job_sign(job);
+	else
+		job_hop_choose(job);
 }
 
 static void

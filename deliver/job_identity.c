@@ -49,7 +49,8 @@ job_identify(struct job *job)
 	struct buf claims = { 0 }, jws = { 0 };
 	char approval[UUID_ID_MAX + 24];
 
-	split_hidden(job);
+	if (job->groups == 0) /* else each is alone: job_one_click.c */
+		split_hidden(job);
 	id.rcpt_count = job->due_count;
 	(void)snprintf(approval, sizeof(approval), "%s.%u.%u", job->envid,
 	    (unsigned)job->id.version, job->round);

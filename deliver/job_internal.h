@@ -11,6 +11,8 @@
 #include "deliver/job.h"
 #include "deliver/route.h"
 #include "deliver/sign.h"
+#include "deliver/sts_policy.h"
+#include "deliver/tlsa.h"
 #include "mail/digest.h"
 #include "mail/identity.h"
 #include "seal/body.h"
@@ -28,6 +30,13 @@ enum job_phase {
 	JOB_TALKING, /* MAIL FROM or later, the gate was not asked */
 	JOB_GATED, /* dot_1 was asked; the dot may have left */
 	JOB_ENDING, /* its result, or the lease, is on its way back */
+};
+
+/* May the host that a job is at be connected to? */
+enum job_host {
+	JOB_HOST_GO, /* as job->tls says */
+	JOB_HOST_WAIT, /* job_next_address() comes again */
+	JOB_HOST_SKIP, /* not with the policy there is */
 };
 
 /* What a no-go means for the lease. */
@@ -59,14 +68,16 @@ struct job_hop {
 struct job {
 	const struct job_context *ctx;
 	struct store_lease lease;
-	job_end_fn *end;
+	job_end_fn *left, *end;
 	void *arg;
 	struct relay_op *op;
 	struct route *route;
 	struct client *client;
 	enum job_phase phase;
 	enum job_no_go no_go;
-	const char *place; /* NULL until job_go() */
+	const char *place; /* NULL: it needs none, or waits for one */
+	bool preparing, prepared;
+	uint64_t prepared_ms;
 	bool stopping, stale, over;
 	enum dest_outcome outcome;
 	bool is_ours; /* it was our side that broke off */
@@ -113,12 +124,16 @@ struct job {
 	struct sign *sign; /* of the pass that signs */
 	struct job_hop hop;
 	bool routed; /* there are rules that may fit */
+	bool test; /* captured, never sent */
 	struct buf prefix; /* fields before the frozen bytes */
 	struct buf kept;
 	bool is_kept;
 	struct identity_scan *scan;
 	unsigned char body_hash[32];
 	struct str head; /* the header section; borrowed from `scan` */
+	bool one_click; /* each recipient gets a link of its own */
+	bool is_list; /* it has such a link, ours or the sender's */
+	struct buf links; /* our fields of that, signed */
 	struct buf identity; /* the field, signed */
 	bool by_policy;
 	unsigned round;
@@ -130,6 +145,19 @@ struct job {
 	bool fresh; /* no kept session: the one before was over */
 	char session[IDLE_KEY_MAX];
 	bool no_tls; /* the handshake failed here: once more without */
+
+	/* How safe the way has to be: job_policy.c. */
+	bool authentic; /* the domain's MX, by DNSSEC */
+	struct sts_wait *sts;
+	bool has_sts; /* a policy that asks for something */
+	enum sts_mode sts_mode;
+	bool sts_names[ROUTE_HOSTS_MAX]; /* the policy does */
+	struct tlsa *tlsa;
+	struct tlsa_found dane; /* of dane_host; "" = of none yet */
+	char dane_host[ROUTE_NAME_MAX + 1];
+	enum client_tls tls; /* at the host it is at, and why */
+	const char *tls_by;
+	bool policy_failed; /* a host was left out for it */
 	char last_why[REPLY_TEXT_MAX];
 	int64_t began_ms;
 };
@@ -164,19 +192,44 @@ void job_fetch(struct job *job);
 void job_read(struct job *job);
 void job_rewind(struct job *job, enum job_pass pass);
 
+/* job_one_click.c: the fields of its link, if it gets one; then job_linked().
+ */
+void job_one_click(struct job *job);
+/* job_check.c: go on with what follows. */
+void job_linked(struct job *job);
+
 /* job_identity.c: the field that says who looked at it, if there is a key. */
 void job_identify(struct job *job);
 
 /* job_hop.c: choose the way, then go on with job_sign(). */
 void job_hop_choose(struct job *job);
 
+/* job.c: what is to be sent is ready. */
+void job_prepared(struct job *job);
+
 /* job_sign.c: the body is what was approved; sign it, then find a next hop. */
 void job_sign(struct job *job);
 /* The pass that signs is over. */
 void job_signed(struct job *job);
 
+/* job_policy.c */
+/* The hosts are known: find what is demanded of them, then go to the first. */
+void job_policy(struct job *job);
+enum job_host job_policy_host(struct job *job);
+/* A session is there: `text` is `tls` with what asked for it. */
+void job_policy_tell(
+    struct job *job, bool verified, const char *tls, char *text, size_t size);
+/* The host could not be used as demanded: the reason says by what. */
+void job_policy_failed(struct job *job);
+void job_policy_cancel(struct job *job);
+
+/* job_capture.c: mail of a test inbox is stored as what would have left. */
+void job_capture(struct job *job);
+
 /* job_relay.c */
 void job_route(struct job *job);
+/* Try the host that job->host_at says, or the next that may be tried. */
+void job_next_address(struct job *job);
 /* attempt_1 said no: nothing is said for the message now. */
 void job_no_go(struct job *job, const char *why);
 /* The relay pass got bytes, or all of them. */

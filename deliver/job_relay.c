@@ -20,7 +20,7 @@
 #include "deliver/idle.h"
 #include "deliver/job_internal.h"
 
-static void next_address(struct job *job);
+#define TLS_TEXT_MAX 128
 
 /*
  * Sessions are shared by what makes them the same. Who signed in is part of
@@ -113,15 +113,17 @@ on_ready(void *arg, const char *tls)
 {
 	struct job *job = arg;
 	const char *host = job->hosts[job->host_at].name;
-	char id[UUID_ID_MAX];
+	char id[UUID_ID_MAX], text[TLS_TEXT_MAX];
 
+	job_policy_tell(
+	    job, client_is_verified(job->client), tls, text, sizeof(text));
 	job->phase = JOB_MARKING;
 	job->passes_dsn = client_passes_dsn(job->client);
 	(void)snprintf(job->remote, sizeof(job->remote), "%s", host);
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.attempt", KV("message", id), KV("why", host),
-	    KV("tls", tls));
-	job->op = relay_attempt(job->ctx->relay, &job->lease, host, tls,
+	    KV("tls", text));
+	job->op = relay_attempt(job->ctx->relay, &job->lease, host, text,
 	    job->due, job->due_count, on_attempted, job);
 }
 
@@ -321,6 +323,7 @@ on_end(void *arg, enum client_end end)
 		break;
 	case CLIENT_END_NEXT:
 		metrics_inc(M_ATTEMPTS, "connect", NULL);
+		job_policy_failed(job);
 		job->no_tls = false;
 		job->fresh = false;
 		job->one_by_one = false;
@@ -339,9 +342,11 @@ on_end(void *arg, enum client_end end)
 	}
 	job->client = NULL;
 	client_free(client);
+	if (end == CLIENT_END_DONE)
+		job->left(job->arg, job);
 	if (end == CLIENT_END_NEXT || end == CLIENT_END_TLS ||
 	    end == CLIENT_END_STALE || end == CLIENT_END_UNSURE)
-		next_address(job);
+		job_next_address(job);
 }
 
 static const struct client_events events = {
@@ -351,28 +356,32 @@ static const struct client_events events = {
 	.on_end = on_end,
 };
 
-/* To a host by MX TLS need not verify, unless somebody asked for it. */
-static enum client_tls
-tls_policy(const struct job *job)
+/* Every host was tried, or may not be. */
+static void
+no_host(struct job *job)
 {
-	bool must = job->params.require_tls || job->hop.must_tls;
-
-	if (job->hop.host == NULL && !must)
-		return job->no_tls ? CLIENT_TLS_NONE : CLIENT_TLS_MAY;
-	return job->hop.host != NULL && job->hop.port == 465 ? CLIENT_TLS_WRAP
-							     : CLIENT_TLS_MUST;
+	job->outcome = DEST_UNREACHED;
+	job_finish_all(job, RELAY_DEFERRED, 0,
+	    job->policy_failed ? "4.7.5" : "4.4.1", job->last_why);
 }
 
 static void
-next_address(struct job *job)
+talk(struct job *job)
 {
 	const struct route_host *h = &job->hosts[job->host_at];
+	const struct net_tls_dane dane = { job->dane.v, job->dane.n,
+		job->lease.domain };
 	struct client_conn *conn = NULL;
 	struct client_conf conf = {
-		.tls = job->ctx->tls,
-		.policy = tls_policy(job),
+		.tls = job->hop.host == NULL ? job->ctx->mx_tls : job->ctx->tls,
+		.policy = job->tls,
+		.dane = job->tls == CLIENT_TLS_DANE ? &dane : NULL,
 		.helo = job->ctx->conf->hostname,
-		.host = h->name,
+		.host = job->tls == CLIENT_TLS_DANE ? job->dane.base : h->name,
+		.addr = h->addr,
+		.addr_len = h->addr_len,
+		.user = job->hop.login,
+		.password = job->hop.password,
 		.mail_from = job->return_path.n > 0 ? buf_str(&job->return_path)
 						    : job->mail_from,
 		.rcpt = job->due_rcpt,
@@ -387,19 +396,6 @@ next_address(struct job *job)
 		.one_by_one = job->one_by_one,
 	};
 
-	if (job->stopping || job->stale) {
-		job_return(job);
-		return;
-	}
-	if (job->host_at >= job->host_count) {
-		job->outcome = DEST_UNREACHED;
-		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.1", job->last_why);
-		return;
-	}
-	conf.addr = h->addr;
-	conf.addr_len = h->addr_len;
-	conf.user = job->hop.login;
-	conf.password = job->hop.password;
 	/* A new transaction reads the body from its beginning. */
 	job->pass = JOB_PASS_CHECK;
 	job->phase = JOB_PREPARING;
@@ -407,6 +403,27 @@ next_address(struct job *job)
 	if (!job->fresh)
 		conn = idle_take(job->ctx->idle, job->session);
 	job->client = client_start(job->ctx->loop, &conf, conn, &events, job);
+}
+
+void
+job_next_address(struct job *job)
+{
+	if (job->stopping || job->stale) {
+		job_return(job);
+		return;
+	}
+	for (; job->host_at < job->host_count; job->host_at++) {
+		switch (job_policy_host(job)) {
+		case JOB_HOST_GO:
+			talk(job);
+			return;
+		case JOB_HOST_WAIT:
+			return;
+		case JOB_HOST_SKIP:
+			break;
+		}
+	}
+	no_host(job);
 }
 
 static void
@@ -425,6 +442,7 @@ on_route(void *arg, const struct route_result *found)
 	struct job *job = arg;
 
 	job->route = NULL;
+	metrics_inc(M_ROUTES, route_status_name(found->status), NULL);
 	if (found->blocked)
 		log_blocked(job);
 	switch (found->status) {
@@ -432,7 +450,8 @@ on_route(void *arg, const struct route_result *found)
 		memcpy(
 		    job->hosts, found->hosts, found->n * sizeof(*found->hosts));
 		job->host_count = found->n;
-		next_address(job);
+		job->authentic = found->authentic;
+		job_policy(job);
 		return;
 	case ROUTE_LATER:
 		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.3",
@@ -462,7 +481,9 @@ on_route(void *arg, const struct route_result *found)
 void
 job_route(struct job *job)
 {
-	if (job->hop.host != NULL)
+	if (job->test)
+		job_capture(job);
+	else if (job->hop.host != NULL)
 		job->route = route_host(job->ctx->hosts, job->hop.host,
 		    job->hop.port, !job->hop.is_ours, on_route, job);
 	else

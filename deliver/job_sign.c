@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * job_sign.c - what stands before the frozen bytes when they leave: DKIM
- * signatures. A domain without keys sends unsigned; one that has signed
- * before never does again by accident: its mail waits, and the log says why.
+ * signatures, and fields of ours inside them. A domain without keys sends
+ * unsigned; one that has signed before never does again by accident: its mail
+ * waits, and the log says why.
  */
 #include <string.h>
 
@@ -23,6 +24,15 @@ wait_for_key(struct job *job, const char *why)
 	    "the domain's mail cannot be signed now");
 }
 
+/* Fields of ours that any signature covers: all is made. */
+static void
+front(struct job *job)
+{
+	buf_add_str(&job->prefix, buf_str(&job->identity));
+	buf_add_str(&job->prefix, buf_str(&job->links));
+	job_prepared(job);
+}
+
 static void
 ready(struct job *job)
 {
@@ -34,8 +44,7 @@ ready(struct job *job)
 		wait_for_key(job, why.text);
 		return;
 	}
-	buf_add_str(&job->prefix, buf_str(&job->identity));
-	job_route(job);
+	front(job);
 }
 
 static void
@@ -43,14 +52,19 @@ begin(struct job *job, const struct sign_key *keys, size_t n)
 {
 	char id[UUID_ID_MAX];
 
+	if (n == 0 && job->links.n > 0) {
+		/* RFC 8058 4: inside a signature, or worth nothing. */
+		wait_for_key(job, "links to unsubscribe have to be signed");
+		return;
+	}
 	if (n == 0) {
-		buf_add_str(&job->prefix, buf_str(&job->identity));
-		job_route(job);
+		front(job);
 		return;
 	}
 	uuid_to_id(id, "msg_", &job->lease.message);
-	job->sign = sign_begin(job->ctx->signer, keys, n, id);
+	job->sign = sign_begin(job->ctx->signer, keys, n, id, job->is_list);
 	sign_add(job->sign, (const char *)job->identity.p, job->identity.n);
+	sign_add(job->sign, (const char *)job->links.p, job->links.n);
 	if (job->is_kept) {
 		sign_add(job->sign, (const char *)job->kept.p, job->kept.n);
 		ready(job);

@@ -5,6 +5,7 @@
 #include "deliver/resolver.h"
 
 #include <ares.h>
+#include <arpa/nameser.h>
 #include <event2/event.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -21,6 +22,10 @@
 #define TRY_MS 2000
 #define TRIES 3 /* 2, 4 and 8 s */
 
+/* In the fourth octet of a packet (RFC 1035 4.1.1, RFC 4035 3.2.3). */
+#define RCODE 0x0f
+#define AD 0x20
+
 struct watch {
 	SLIST_ENTRY(watch) link;
 	struct resolver *resolver;
@@ -36,6 +41,7 @@ struct resolver {
 	struct loop_timer *timer;
 	struct watches watches;
 	struct net_cidrs allowed;
+	bool believes; /* what its servers call authentic */
 };
 
 static void
@@ -141,6 +147,7 @@ resolver_new(struct loop *loop, const struct conf *conf,
 		mask |= ARES_OPT_LOOKUPS | ARES_OPT_FLAGS;
 
 	r->loop = loop;
+	r->believes = conf->deliver_dane;
 	SLIST_INIT(&r->watches);
 	for (i = 0; i < conf->deliver_allow_address.n; i++) {
 		if (!net_cidrs_add(
@@ -191,4 +198,63 @@ const struct net_cidrs *
 resolver_allowed(const struct resolver *r)
 {
 	return &r->allowed;
+}
+
+/* One question under way. */
+struct question {
+	struct resolver *resolver;
+	resolver_fn *done;
+	void *arg;
+};
+
+static enum resolver_status
+status_of(int status, const unsigned char *p, int n)
+{
+	if (status == ARES_EDESTRUCTION)
+		return RESOLVER_OVER;
+	if (status != ARES_SUCCESS || n < NS_HFIXEDSZ)
+		return RESOLVER_FAILED;
+	if ((p[3] & RCODE) == ns_r_nxdomain)
+		return RESOLVER_NO_NAME;
+	if ((p[3] & RCODE) != ns_r_noerror)
+		return RESOLVER_FAILED;
+	return p[6] == 0 && p[7] == 0 ? RESOLVER_NO_DATA : RESOLVER_FOUND;
+}
+
+static void
+on_answer(void *arg, int status, int timeouts, unsigned char *p, int n)
+{
+	struct question *q = arg;
+	const struct question copy = *q;
+	struct resolver_answer a = {
+		.status = status_of(status, p, n), .p = p, .n = n
+	};
+
+	(void)timeouts;
+	free(q);
+	a.is_authentic = copy.resolver->believes &&
+			 a.status != RESOLVER_FAILED &&
+			 a.status != RESOLVER_OVER && (p[3] & AD) != 0;
+	copy.done(copy.arg, &a);
+}
+
+void
+resolver_ask(struct resolver *r, const char *name, int type, resolver_fn *done,
+    void *arg)
+{
+	struct question *q = xcalloc(1, sizeof(*q));
+	unsigned char *p = NULL;
+	int n = 0;
+
+	*q = (struct question){ r, done, arg };
+	if (ares_create_query(name, ns_c_in, type, (unsigned short)arc4random(),
+		1, &p, &n, 0) != ARES_SUCCESS) {
+		on_answer(q, ARES_EBADNAME, 0, NULL, 0);
+		return;
+	}
+	if (r->believes)
+		p[3] |= AD; /* to hear it in the answer (RFC 6840 5.7) */
+	ares_send(r->channel, p, n, on_answer, q);
+	ares_free_string(p);
+	resolver_rearm(r);
 }

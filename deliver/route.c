@@ -35,7 +35,7 @@ struct route {
 	route_fn *done; /* NULL: cancelled, freed when c-ares lets go */
 	void *arg;
 	unsigned short port;
-	bool filtered, blocked, failed;
+	bool filtered, blocked, failed, authentic;
 	enum route_status status;
 	char self[ROUTE_NAME_MAX + 1];
 	struct mx mx[MX_MAX];
@@ -54,6 +54,7 @@ deliver(void *arg)
 	const struct route_result result = {
 		.status = t->status,
 		.blocked = t->blocked,
+		.authentic = t->authentic,
 		.hosts = t->hosts,
 		.n = t->n,
 	};
@@ -218,22 +219,32 @@ drop_self(struct route *t)
 		t->mx_n--;
 }
 
+static bool
+mx_of(const unsigned char *p, int n, struct ares_mx_reply **out)
+{
+	int status = ares_parse_mx_reply(p, n, out);
+
+	return status == ARES_SUCCESS || status == ARES_ENODATA;
+}
+
 static void
-on_mx(void *arg, int status, int timeouts, unsigned char *abuf, int alen)
+on_mx(void *arg, const struct resolver_answer *a)
 {
 	struct route *t = arg;
 	struct ares_mx_reply *mx = NULL;
 
-	(void)timeouts;
-	if (t->done == NULL || status == ARES_EDESTRUCTION) {
+	if (t->done == NULL || a->status == RESOLVER_OVER) {
 		free(t);
 		return;
 	}
-	if (status == ARES_SUCCESS)
-		status = ares_parse_mx_reply(abuf, alen, &mx);
-	if (status == ARES_ENOTFOUND) {
+	t->authentic = a->is_authentic;
+	if (a->status == RESOLVER_NO_NAME) {
 		finish(t, ROUTE_NO_DOMAIN);
-	} else if (status != ARES_SUCCESS && status != ARES_ENODATA) {
+		return;
+	}
+	/* An alias without MX behind it is an answer without MX, too. */
+	if (a->status == RESOLVER_FAILED ||
+	    (a->status == RESOLVER_FOUND && !mx_of(a->p, a->n, &mx))) {
 		finish(t, ROUTE_LATER);
 	} else if (mx != NULL && mx->next == NULL && mx->host[0] == '\0') {
 		finish(t, ROUTE_NULL_MX);
@@ -272,8 +283,7 @@ route_domain(struct resolver *r, const char *domain, const char *self,
 	struct route *t = start(r, domain, 25, true, done, arg);
 
 	(void)snprintf(t->self, sizeof(t->self), "%s", self);
-	ares_query(resolver_channel(r), domain, ns_c_in, ns_t_mx, on_mx, t);
-	resolver_rearm(r);
+	resolver_ask(r, domain, ns_t_mx, on_mx, t);
 	return t;
 }
 
@@ -292,4 +302,17 @@ route_cancel(struct route *t)
 {
 	if (t != NULL)
 		t->done = NULL;
+}
+
+const char *
+route_status_name(enum route_status status)
+{
+	static const char *const names[] = { [ROUTE_OK] = "ok",
+		[ROUTE_LATER] = "later",
+		[ROUTE_NO_DOMAIN] = "no_domain",
+		[ROUTE_NULL_MX] = "null_mx",
+		[ROUTE_BLOCKED] = "blocked",
+		[ROUTE_SELF] = "self" };
+
+	return names[status];
 }

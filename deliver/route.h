@@ -45,6 +45,7 @@ enum route_status {
 struct route_result {
 	enum route_status status;
 	bool blocked; /* some host or address was not allowed */
+	bool authentic; /* the MX, or that there is none, by DNSSEC */
 	const struct route_host *hosts; /* in the order to try them */
 	size_t n;
 };
@@ -71,6 +72,9 @@ struct route *route_domain(struct resolver *r, const char *domain,
 struct route *route_host(struct resolver *r, const char *host,
     unsigned short port, bool filtered, route_fn *done, void *arg);
 void route_cancel(struct route *route);
+
+/* A word for metrics. */
+const char *route_status_name(enum route_status status);
 
 /* May the worker connect there? `allowed` are exceptions by the operator. */
 bool route_may_connect(

@@ -23,13 +23,16 @@ static const char *const signed_names[] = { "From", "Sender", "Reply-To",
 	"List-Unsubscribe-Post", "List-Subscribe", "List-Post", "List-Owner",
 	"List-Archive", "Auto-Submitted", "Postern-Identity", NULL };
 /* Named once more than they are there: one more would break it. */
-static const char *const sealed_names[] = { "From", "Sender", "Reply-To",
-	"Subject", "Date", "Message-ID", "To", "Cc", "MIME-Version",
-	"Content-Type", "Content-Transfer-Encoding", "In-Reply-To",
-	"References", "Postern-Identity", NULL };
+#define SEALED                                                                 \
+	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To",   \
+	    "Cc", "MIME-Version", "Content-Type", "Content-Transfer-Encoding", \
+	    "In-Reply-To", "References", "Postern-Identity"
+static const char *const sealed_names[] = { SEALED, NULL };
+static const char *const sealed_list_names[] = { SEALED, "List-Unsubscribe",
+	"List-Unsubscribe-Post", NULL };
 
 struct signer {
-	DKIM_LIB *lib;
+	DKIM_LIB *lib, *list_lib;
 };
 
 struct sign {
@@ -53,15 +56,28 @@ set_names(DKIM_LIB *lib, dkim_opts_t what, const char *const *names)
 		   sizeof(names)) == DKIM_STAT_OK;
 }
 
+static DKIM_LIB *
+prepare(const char *const *sealed)
+{
+	DKIM_LIB *lib = dkim_init(NULL, NULL);
+
+	if (lib == NULL)
+		return NULL;
+	if (set_names(lib, DKIM_OPTS_SIGNHDRS, signed_names) &&
+	    set_names(lib, DKIM_OPTS_OVERSIGNHDRS, sealed))
+		return lib;
+	dkim_close(lib);
+	return NULL;
+}
+
 struct signer *
 signer_new(struct err *err)
 {
 	struct signer *s = xcalloc(1, sizeof(*s));
 
-	s->lib = dkim_init(NULL, NULL);
-	if (s->lib == NULL ||
-	    !set_names(s->lib, DKIM_OPTS_SIGNHDRS, signed_names) ||
-	    !set_names(s->lib, DKIM_OPTS_OVERSIGNHDRS, sealed_names)) {
+	s->lib = prepare(sealed_names);
+	s->list_lib = prepare(sealed_list_names);
+	if (s->lib == NULL || s->list_lib == NULL) {
 		err_set(err, 1, "libopendkim could not be prepared");
 		signer_free(s);
 		return NULL;
@@ -76,6 +92,8 @@ signer_free(struct signer *s)
 		return;
 	if (s->lib != NULL)
 		dkim_close(s->lib);
+	if (s->list_lib != NULL)
+		dkim_close(s->list_lib);
 	free(s);
 }
 
@@ -90,15 +108,16 @@ fail(struct sign *s, const char *what, const char *detail)
 
 struct sign *
 sign_begin(struct signer *signer, const struct sign_key *keys, size_t n,
-    const char *id)
+    const char *id, bool is_list)
 {
 	struct sign *s = xcalloc(1, sizeof(*s));
+	DKIM_LIB *lib = is_list ? signer->list_lib : signer->lib;
 	DKIM_STAT st;
 	size_t i;
 
 	BUG_ON(n > SIGN_KEYS_MAX);
 	for (i = 0; i < n; i++) {
-		s->dkim[i] = dkim_sign(signer->lib, (const u_char *)id, NULL,
+		s->dkim[i] = dkim_sign(lib, (const u_char *)id, NULL,
 		    keys[i].pem.p, (const u_char *)keys[i].selector,
 		    (const u_char *)keys[i].domain, DKIM_CANON_RELAXED,
 		    DKIM_CANON_RELAXED,
@@ -186,6 +205,8 @@ sign_add(struct sign *s, const char *p, size_t n)
 	size_t from = s->head.n > 3 ? s->head.n - 3 : 0, before = s->head.n;
 	const unsigned char *end;
 
+	if (n == 0)
+		return;
 	if (s->in_body) {
 		give_body(s, p, n);
 		return;

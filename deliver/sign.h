@@ -30,9 +30,13 @@ struct sign_key {
 MUST_CHECK struct signer *signer_new(struct err *err);
 void signer_free(struct signer *s);
 
-/* `id` is for nobody but the library's messages. Keys are copied. */
-struct sign *sign_begin(
-    struct signer *s, const struct sign_key *keys, size_t n, const char *id);
+/*
+ * `id` is for nobody but the library's messages. Keys are copied. `is_list`:
+ * the message has List-Unsubscribe, and no second one may be added either.
+ * Where there is none, a mailing list may add its own on the way.
+ */
+struct sign *sign_begin(struct signer *s, const struct sign_key *keys, size_t n,
+    const char *id, bool is_list);
 /* Header fields, the empty line and the body, in any pieces. */
 void sign_add(struct sign *s, const char *p, size_t n);
 /*

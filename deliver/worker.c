@@ -24,7 +24,7 @@
 #include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
-#include "net/tls.h"
+#include "net/metrics_http.h"
 #include "seal/body.h"
 #include "store/health.h"
 #include "store/redis.h"
@@ -39,9 +39,10 @@
 #define DRAIN_MS 60000 /* for the reply to a dot */
 #define LAST_MS 5000 /* for the database to take the results */
 #define FAREWELL_MS 50 /* for QUIT to leave */
-#define JOBS_MAX 256
+#define JOBS_MAX 400
 #define CLAIM_ROWS 50
 #define WAITING_MAX 100 /* leased, until their destination has room */
+#define AHEAD_MAX 32 /* of them made ready meanwhile */
 #define UNPROVEN_KEPT 16
 #define UNPROVEN_RETRY_S 2
 #define WAKES_MAX 64
@@ -60,7 +61,6 @@ struct worker {
 	struct relay_op *claim_op, *beat_op, *sweep_op, *stats_op;
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
-	size_t going; /* of them */
 	struct dests *dests;
 	char name[96];
 	uint64_t wakes[WAKES_MAX]; /* when mail will be due, in no order */
@@ -88,8 +88,7 @@ is_idle(const struct worker *w)
 	return w->job_count == 0 && w->claim_op == NULL;
 }
 
-/* Nothing is under way. The sessions that are kept are told, then it is over.
- */
+/* Nothing is under way: the sessions that are kept are told, then it ends. */
 static void
 leave(struct worker *w)
 {
@@ -97,43 +96,59 @@ leave(struct worker *w)
 	loop_timer_set(w->drain, idle_close(w->ctx.idle) > 0 ? FAREWELL_MS : 0);
 }
 
-/* All mail to a smarthost is for one destination that takes what it gets. */
-static bool
-has_dests(const struct worker *w)
+/* All mail to a smarthost, or captured, is for one that takes what it gets. */
+static const char *
+place_of(const struct worker *w, const struct job *job)
 {
-	return w->ctx.smarthost[0] == '\0';
+	const struct store_lease *l = job_lease(job);
+
+	return w->ctx.smarthost[0] == '\0' && !l->test ? l->domain : "";
+}
+
+static void on_job_left(void *arg, struct job *job);
+static void on_job_end(void *arg, struct job *job);
+
+/* There is a place for the job. */
+static void
+start(struct worker *w, size_t i)
+{
+	struct job *job = w->jobs[i];
+
+	if (job_is_old(job)) {
+		w->jobs[i] = job_new(
+		    &w->ctx, job_lease(job), on_job_left, on_job_end, w);
+		job_free(job);
+		job = w->jobs[i];
+	}
+	job_go(job, place_of(w, job));
 }
 
 static void
 start_waiting(struct worker *w)
 {
-	uint64_t now = clock_mono_ms(), closed = 0;
-	const char *place = "";
-	size_t i, unproven = 0;
+	uint64_t now = clock_mono_ms(), closed;
+	size_t i, unproven = 0, ahead = 0;
 
 	for (i = 0; i < w->job_count; i++) {
 		struct job *job = w->jobs[i];
 
 		if (!job_is_waiting(job))
 			continue;
-		if (has_dests(w)) {
-			place = job_lease(job)->domain;
-			closed = dest_closed_ms(w->dests, place, now);
-		}
+		closed = dest_closed_ms(w->dests, place_of(w, job), now);
 		if (closed > 0) {
 			job_refuse(job, (int)(closed / 1000) + 1);
 			continue;
 		}
-		switch (dest_begin(w->dests, place, now)) {
+		switch (dest_begin(w->dests, place_of(w, job), now)) {
 		case DEST_BEGUN:
-			w->going++;
-			job_go(job, place);
+			start(w, i);
 			break;
-		case DEST_FULL:
-			break; /* soon; few wait here */
+		case DEST_FULL: /* soon; few wait here */
+			if (ahead++ < AHEAD_MAX)
+				job_prepare(job);
+			break;
 		case DEST_UNPROVEN:
-			/* Many may wait for these: a few here, the others
-			 * where they keep nobody from being claimed. */
+			/* A few wait here, the others where none do. */
 			if (unproven++ >= UNPROVEN_KEPT)
 				job_refuse(job, UNPROVEN_RETRY_S);
 			break;
@@ -142,12 +157,44 @@ start_waiting(struct worker *w)
 }
 
 static void
-end_going(struct worker *w, const struct job *job)
+end_going(struct worker *w, struct job *job)
 {
 	if (job_place(job) == NULL)
 		return;
-	w->going--;
 	dest_end(w->dests, job_place(job), job_outcome(job), clock_mono_ms());
+	job_leave(job);
+}
+
+static size_t
+waiting(const struct worker *w)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < w->job_count; i++)
+		n += job_is_waiting(w->jobs[i]);
+	return n;
+}
+
+/* A place is free. */
+static void
+go_on(struct worker *w)
+{
+	if (w->stopping)
+		return;
+	start_waiting(w);
+	/* The next batch while some of the last are left. */
+	if (w->claim_op == NULL && waiting(w) <= CLAIM_ROWS / 5)
+		poll_now(w);
+}
+
+/* What it was told is not stored yet; the next can begin. */
+static void
+on_job_left(void *arg, struct job *job)
+{
+	struct worker *w = arg;
+
+	end_going(w, job);
+	go_on(w);
 }
 
 static void
@@ -162,15 +209,10 @@ on_job_end(void *arg, struct job *job)
 	end_going(w, job);
 	w->jobs[i] = w->jobs[--w->job_count];
 	job_free(job);
-	if (w->stopping && is_idle(w)) {
+	if (w->stopping && is_idle(w))
 		leave(w);
-	} else if (!w->stopping) {
-		start_waiting(w);
-		/* The next batch while some of the last are left. */
-		if (w->claim_op == NULL &&
-		    w->job_count - w->going <= CLAIM_ROWS / 5)
-			poll_now(w);
-	}
+	else
+		go_on(w);
 }
 
 static void
@@ -183,7 +225,8 @@ on_claimed(
 
 	w->claim_op = NULL;
 	for (i = 0; i < n; i++) {
-		struct job *job = job_new(&w->ctx, &v[i], on_job_end, w);
+		struct job *job =
+		    job_new(&w->ctx, &v[i], on_job_left, on_job_end, w);
 
 		uuid_to_id(id, "msg_", &v[i].message);
 		log_info("deliver.claim", KV("message", id),
@@ -215,12 +258,8 @@ on_claimed(
 static int
 room(const struct worker *w)
 {
-	int64_t most = w->ctx.conf->deliver_concurrency;
-	size_t waiting = w->job_count - w->going;
-
-	if (most > JOBS_MAX - WAITING_MAX)
-		most = JOBS_MAX - WAITING_MAX;
-	if ((int64_t)w->going >= most || waiting >= WAITING_MAX / 2)
+	if (!dests_have_room(w->dests) || waiting(w) >= WAITING_MAX / 2 ||
+	    w->job_count + CLAIM_ROWS > JOBS_MAX)
 		return 0;
 	return CLAIM_ROWS;
 }
@@ -242,7 +281,7 @@ poll_now(void *arg)
 		return;
 	}
 	w->claimed_ms = clock_mono_ms();
-	if (has_dests(w))
+	if (w->ctx.smarthost[0] == '\0')
 		n = dests_skip(w->dests, skip, w->claimed_ms);
 	w->claim_op = relay_claim(w->ctx.relay, w->name, room(w),
 	    (int)(w->ctx.conf->deliver_lease / 1000), skip, n, on_claimed, w);
@@ -443,8 +482,7 @@ on_reload(void *arg)
 		job_reload(w->jobs[i]);
 	if (!context_reload(&w->ctx, w->daemon->conf, &err))
 		log_error("daemon.reload", KV("why", err.text));
-	/* Jobs under way borrow the old one; it is small and reloads are rare.
-	 */
+	/* Jobs under way borrow the old one; it is small, reloads are rare. */
 	context_keep(old);
 }
 
@@ -537,6 +575,7 @@ worker_run(struct daemon *daemon)
 
 	w->daemon = daemon;
 	w->loop = loop_new();
+	loop_gather_log(w->loop);
 	if (gethostname(w->name, 64) != 0)
 		(void)snprintf(w->name, sizeof(w->name), "worker");
 	(void)snprintf(w->name + strlen(w->name), 24, ".%ld", (long)getpid());

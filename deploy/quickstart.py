@@ -161,8 +161,8 @@ class Quickstart:
         self.port = {"smtp": base + 587, "smtps": base + 465,
                      "api": base + 443, "admin": base + 444,
                      "capture": base + 25, "metrics": base + 580}
-        self.bin = work / "install" / "bin"
-        self.sbin = work / "install" / "sbin"
+        prefix = pathlib.Path("/usr") if args.installed else work / "install"
+        self.bin, self.sbin = prefix / "bin", prefix / "sbin"
         self.conf = state / "postern.conf"
         self.json = state / "quickstart.json"
 
@@ -259,6 +259,9 @@ class Quickstart:
 
     def write_conf(self):
         p, s, run_dir = self.port, self.state, self.sockets
+        at = self.args.listen
+        pages = ", ".join(f'"{a}:{p["admin"]}"' for a in (
+            ("127.0.0.1", "[::1]") if at == "127.0.0.1" else (at,)))
         keys = "\n".join(
             f'\t{name}_file = "{s}/keys/{path}"' for name, path in (
                 ("review_pub", "review.pub"), ("review_key", "review.key"),
@@ -283,19 +286,19 @@ redis {{
 	password_file = "{s}/secrets/redis-%u"
 }}
 smtp {{
-	listen = {{"127.0.0.1:{p['smtp']}"}}
-	listen_tls = {{"127.0.0.1:{p['smtps']}"}}
+	listen = {{"{at}:{p['smtp']}"}}
+	listen_tls = {{"{at}:{p['smtps']}"}}
 }}
 tls {{
 	cert_file = "{s}/tls/cert.pem"
 	key_file = "{s}/tls/key.pem"
 }}
 api {{
-	listen = {{"127.0.0.1:{p['api']}"}}
+	listen = {{"{at}:{p['api']}"}}
 	url = "https://127.0.0.1:{p['api']}"
 }}
 admin {{
-	listen = {{"127.0.0.1:{p['admin']}", "[::1]:{p['admin']}"}}
+	listen = {{{pages}}}
 	url = "https://localhost:{p['admin']}"
 	setup_token_file = "{s}/setup-token"
 }}
@@ -547,7 +550,8 @@ share one system user; a real installation gives each its own.
     def up(self):
         say(f"Postern quickstart in {self.state}")
         self.check_ports()
-        self.step("build", self.build)
+        if not self.args.installed:
+            self.step("build", self.build)
         self.step("certificate", self.certificate)
         self.step("secrets", self.passwords)
         self.write_conf()
@@ -605,7 +609,8 @@ def running_pid(state):
     try:
         pid = json.loads((state / "quickstart.json").read_text())["pid"]
         command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-        return pid if b"quickstart" in command else None
+        # A container's numbers begin anew: what is written may be our own.
+        return pid if b"quickstart" in command and pid != os.getpid() else None
     except (OSError, ValueError, KeyError):
         return None
 
@@ -669,6 +674,9 @@ def main():
     p = argparse.ArgumentParser(prog="deploy/quickstart")
     for flag in ("detach", "stop", "purge", "packages-only"):
         p.add_argument("--" + flag, action="store_true")
+    # For deploy/oci: the Debian package's programs, on published ports.
+    p.add_argument("--installed", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--listen", default="127.0.0.1", help=argparse.SUPPRESS)
     p.add_argument("--state")
     p.add_argument("--port-base", type=int, default=20000)
     args = p.parse_args()

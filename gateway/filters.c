@@ -15,6 +15,7 @@
 #include "base/metrics.h"
 #include "base/xalloc.h"
 #include "milter/client.h"
+#include "milter/gate.h"
 #include "store/filter.h"
 
 #define FILTERS_MAX 8
@@ -23,6 +24,7 @@ struct filters {
 	struct loop *loop;
 	char hostname[256];
 	struct milter_conf conf[FILTERS_MAX];
+	struct milter_gate *gate[FILTERS_MAX]; /* by what it is called */
 	size_t n;
 };
 
@@ -40,6 +42,29 @@ struct run {
 	void (*done)(void *sub), (*room)(void *sub);
 	void *sub;
 };
+
+/* What goes on when the list is read again still counts. */
+static void
+move_gates(struct filters *to, struct filters *from)
+{
+	size_t i, j;
+
+	for (i = 0; i < to->n; i++) {
+		for (j = 0; j < from->n; j++)
+			if (from->gate[j] != NULL &&
+			    strcmp(to->conf[i].name, from->conf[j].name) == 0)
+				break;
+		if (j < from->n) {
+			to->gate[i] = from->gate[j];
+			from->gate[j] = NULL;
+			milter_gate_limit(to->gate[i], to->conf[i].max);
+		} else {
+			to->gate[i] = milter_gate_new(to->conf[i].max);
+		}
+	}
+	for (j = 0; j < from->n; j++)
+		milter_gate_release(from->gate[j]);
+}
 
 bool
 filters_configure(struct filters *f, const struct conf *conf, struct err *err)
@@ -62,6 +87,7 @@ filters_configure(struct filters *f, const struct conf *conf, struct err *err)
 	}
 	fresh.n = conf->filter_milters.n;
 	snprintf(fresh.hostname, sizeof(fresh.hostname), "%s", conf->hostname);
+	move_gates(&fresh, f);
 	*f = fresh;
 	return true;
 }
@@ -81,6 +107,10 @@ filters_new(struct loop *loop, const struct conf *conf, struct err *err)
 void
 filters_free(struct filters *f)
 {
+	struct filters none = { 0 };
+
+	if (f != NULL)
+		move_gates(&none, f);
 	free(f);
 }
 
@@ -135,8 +165,8 @@ run_begin(void *arg, const struct store_filter_mail *mail,
 	for (i = 0; i < run->n; i++) {
 		run->one[i].run = run;
 		run->one[i].conf = f->conf[i];
-		run->one[i].milter = milter_start(
-		    f->loop, &f->conf[i], &m, on_done, on_room, &run->one[i]);
+		run->one[i].milter = milter_start(f->loop, &f->conf[i],
+		    f->gate[i], &m, on_done, on_room, &run->one[i]);
 	}
 	return run;
 }

@@ -35,6 +35,7 @@
 #include "gateway/sockets.h"
 #include "gateway/worker.h"
 #include "net/ledger.h"
+#include "net/metrics_http.h"
 #include "net/tls.h"
 #include "store/health.h"
 #include "store/store.h"
@@ -64,7 +65,7 @@ struct supervisor {
 	struct net_tls_keys keys;
 	struct child child[BOARD_WORKERS_MAX];
 	unsigned count;
-	bool told_ready, stopping, hurry;
+	bool told_ready, stopping, hurry, failed;
 };
 
 static bool prepare(struct supervisor *sv, struct err *err);
@@ -74,6 +75,7 @@ static int run(struct supervisor *sv);
 static bool spawn_due(struct supervisor *sv, int *worker_code);
 static int be_worker(struct supervisor *sv, unsigned number);
 static void on_child(void *arg);
+static void give_up(struct supervisor *sv);
 static void bury(struct supervisor *sv, unsigned number, int status);
 static void on_look(void *arg);
 static void on_stop(void *arg);
@@ -179,8 +181,10 @@ run(struct supervisor *sv)
 			break;
 		loop_run(sv->loop);
 	}
-	daemon_stopping(sv->hurry ? "workers were killed" : "drained");
-	return 0;
+	daemon_stopping(sv->failed  ? "a worker cannot start"
+			: sv->hurry ? "workers were killed"
+				    : "drained");
+	return sv->failed ? 1 : 0;
 }
 
 /* True in a worker, when it is done. */
@@ -253,6 +257,19 @@ on_child(void *arg)
 		loop_stop(sv->loop);
 }
 
+/*
+ * What stops a worker before anybody is served (a key, a certificate) stops
+ * the next one too: end, and let the service manager say so.
+ */
+static void
+give_up(struct supervisor *sv)
+{
+	log_error("daemon.failed",
+	    KV("why", "a worker cannot start; its line above says why"));
+	sv->failed = true;
+	on_stop(sv);
+}
+
 static void
 bury(struct supervisor *sv, unsigned number, int status)
 {
@@ -266,6 +283,9 @@ bury(struct supervisor *sv, unsigned number, int status)
 		snprintf(why, sizeof why, "exit %d", WEXITSTATUS(status));
 	if (!sv->stopping)
 		log_warn("worker.exit", KV("child", c->pid), KV("why", why));
+	if (!sv->told_ready && !sv->stopping && WIFEXITED(status) &&
+	    WEXITSTATUS(status) != 0)
+		give_up(sv);
 	net_ledger_forget(sv->ledger, number);
 	memset(&sv->board->worker[number], 0, sizeof *sv->board->worker);
 	if (now - c->born_ms >= STABLE_MS || c->backoff_ms == 0)

@@ -59,6 +59,7 @@ struct worker {
 	struct net_tls *tls_smtp, *tls_smtps, *tls_api;
 	struct net_cidrs proxy_from;
 	struct buf identity_keys; /* JSON; read once */
+	struct secret e2b_secret; /* empty: none */
 	struct door_in *in;
 	size_t in_n;
 	struct loop_timer *tell, *hurry;
@@ -72,6 +73,7 @@ static bool make_tls(
     struct worker *w, struct net_tls **tls, const char *name, struct err *err);
 static bool reload_tls(struct worker *w, struct err *err);
 static void read_identity_keys(struct worker *w);
+static void read_e2b_secret(struct worker *w);
 static void api_from(struct worker *w, struct api_setup *setup);
 static void open_doors(struct worker *w);
 static void settings_from(struct smtpd_settings *set, const struct conf *conf);
@@ -146,6 +148,7 @@ start(struct worker *w, struct err *err)
 		    setup->daemon->program);
 	settings_from(&set, conf);
 	read_identity_keys(w);
+	read_e2b_secret(w);
 	w->smtpd =
 	    smtpd_new(w->loop, w->store, setup->ledger, setup->number, &set);
 	api_from(w, &api);
@@ -236,9 +239,8 @@ settings_from(struct smtpd_settings *set, const struct conf *conf)
 
 /* Where mail leaves without an identity there is no key, and no file. */
 static void
-read_identity_keys(struct worker *w)
+put_identity_key(struct buf *out, const char *path)
 {
-	const char *path = w->setup->daemon->conf->keys_identity_pub_file;
 	struct secret pub = { 0 };
 	struct err err = { 0 };
 
@@ -248,9 +250,34 @@ read_identity_keys(struct worker *w)
 		log_error("daemon.failed", KV("why", err.text));
 		return;
 	}
-	buf_puts(&w->identity_keys, "{\"keys\":[");
-	seal_jwk_put(&w->identity_keys, pub.b);
-	buf_puts(&w->identity_keys, "]}");
+	buf_puts(out, out->n == 0 ? "{\"keys\":[" : ",");
+	seal_jwk_put(out, pub.b);
+}
+
+/* The key in use, and those that mail on its way may be signed with. */
+static void
+read_identity_keys(struct worker *w)
+{
+	const struct conf *conf = w->setup->daemon->conf;
+	const struct conf_list *more = &conf->keys_identity_old_pub_files;
+	size_t i;
+
+	put_identity_key(&w->identity_keys, conf->keys_identity_pub_file);
+	for (i = 0; i < more->n; i++)
+		put_identity_key(&w->identity_keys, more->v[i]);
+	if (w->identity_keys.n > 0)
+		buf_puts(&w->identity_keys, "]}");
+}
+
+/* Without it the route is not there; an unreadable one is said and the same. */
+static void
+read_e2b_secret(struct worker *w)
+{
+	const char *path = w->setup->daemon->conf->keys_e2b_secret_file;
+	struct err err = { 0 };
+
+	if (path[0] != '\0' && !secret_load(&w->e2b_secret, path, 0, &err))
+		log_error("daemon.failed", KV("why", err.text));
 }
 
 static void
@@ -262,12 +289,14 @@ api_from(struct worker *w, struct api_setup *setup)
 		.ledger = w->setup->ledger,
 		.worker = w->setup->number,
 		.json_max = (size_t)conf->api_json_max,
+		.spool_dir = conf->api_spool_dir,
+		.spool_max = (uint64_t)conf->api_spool_max,
 		.size_max = (size_t)conf->smtp_size_max,
 		.rcpt_max = (size_t)conf->smtp_rcpt_max,
 		.connections_max = (unsigned)conf->api_connections_max,
-		.identity_keys = w->identity_keys.n > 0
-				     ? buf_cstr(&w->identity_keys)
-				     : NULL };
+		.identity_keys =
+		    w->identity_keys.n > 0 ? buf_cstr(&w->identity_keys) : NULL,
+		.e2b_secret = w->e2b_secret.n > 0 ? &w->e2b_secret : NULL };
 }
 
 static void
@@ -404,6 +433,7 @@ stop(struct worker *w)
 	store_free(w->store);
 	filters_free(w->filters);
 	buf_free(&w->identity_keys);
+	secret_wipe(&w->e2b_secret);
 	net_tls_free(w->tls_smtp);
 	net_tls_free(w->tls_smtps);
 	net_tls_free(w->tls_api);

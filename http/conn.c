@@ -18,7 +18,8 @@
 #include "base/xalloc.h"
 #include "net/stream.h"
 
-#define LINGER_MS 5000
+#define LINGER_MS 5000 /* of silence */
+#define LINGER_MAX_MS 60000
 #define BYTES_PER_MS 16 /* slowest peer that is waited for: 16 KiB/s */
 
 static void on_read(void *arg);
@@ -136,13 +137,25 @@ http_conn_replied(struct http_conn *c, bool keep)
 /*
  * The last reply has left. Say so and read what the client still sends for a
  * moment: closing with unread input would reset the connection and could
- * destroy the reply on its way.
+ * destroy the reply on its way (RFC 9112 section 9.6). Who still sends a large
+ * body looks for a reply only after it.
  */
 static void
 linger(struct http_conn *c)
 {
 	net_stream_bye(c->io);
 	http_conn_set_phase(c, HTTP_PHASE_LINGER, LINGER_MS);
+}
+
+static void
+discard(struct http_conn *c)
+{
+	struct evbuffer *in = net_stream_input(c->io);
+	uint64_t spent = clock_mono_ms() - c->since_ms;
+
+	if (evbuffer_get_length(in) > 0 && spent + LINGER_MS < LINGER_MAX_MS)
+		http_conn_set_timer(c, LINGER_MS);
+	evbuffer_drain(in, SIZE_MAX);
 }
 
 /* Parse one slice of input. False: nothing more can be done now. */
@@ -207,7 +220,7 @@ step_once(struct http_conn *c)
 		linger(c);
 		return true;
 	case HTTP_PHASE_LINGER:
-		evbuffer_drain(net_stream_input(c->io), SIZE_MAX);
+		discard(c);
 		return false;
 	case HTTP_PHASE_CLOSED:
 		return false;

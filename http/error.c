@@ -9,6 +9,7 @@
 #include "http/conn.h"
 
 #define MESSAGE_MAX 400
+#define RETRY_SECONDS 2 /* of a 503 that knows no better */
 
 /*
  * A string for JSON out of text that may quote anything: bytes that are not
@@ -44,6 +45,17 @@ document(const struct http_request *req, const struct error_info *info,
 	return root;
 }
 
+/* Every 503 says when to try again. */
+static json_t *
+come_back(struct http_request *req, unsigned seconds)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", seconds);
+	http_reply_header(req, "Retry-After", text);
+	return json_pack("{s:I}", "retry_after", (json_int_t)seconds);
+}
+
 static void fail(struct http_request *req, enum err_code code,
     const char *field, json_t *more, const char *fmt, va_list ap)
     PRINTF_LIKE(5, 0);
@@ -61,6 +73,8 @@ fail(struct http_request *req, enum err_code code, const char *field,
 
 	vsnprintf(message, sizeof(message), fmt, ap);
 	req->why = info->code;
+	if (status == 503 && more == NULL)
+		more = come_back(req, RETRY_SECONDS);
 	if (status == 401)
 		http_reply_header(
 		    req, "WWW-Authenticate", "Bearer realm=\"postern\"");
@@ -106,14 +120,10 @@ void
 http_fail_retry(struct http_request *req, enum err_code code, unsigned seconds,
     const char *fmt, ...)
 {
-	char text[16];
 	va_list ap;
 
-	snprintf(text, sizeof(text), "%u", seconds);
-	http_reply_header(req, "Retry-After", text);
 	va_start(ap, fmt);
-	fail(req, code, NULL,
-	    json_pack("{s:I}", "retry_after", (json_int_t)seconds), fmt, ap);
+	fail(req, code, NULL, come_back(req, seconds), fmt, ap);
 	va_end(ap);
 }
 

@@ -62,7 +62,8 @@ http_inner_start(struct http_request *outer, const struct http_inner_call *call,
     http_inner_fn *done, void *arg)
 {
 	struct http_inner *inner = xcalloc(1, sizeof(*inner));
-	struct http_server *server = outer->conn->server;
+	struct http_server *server =
+	    outer->inner != NULL ? outer->inner->server : outer->conn->server;
 	struct http_head head = { 0 };
 
 	make_head(&head, outer, call);

@@ -242,13 +242,6 @@ http_request_who(const struct http_request *req)
 	return req->who;
 }
 
-void *
-http_request_take_who(struct http_request *req)
-{
-	req->free_who = NULL;
-	return req->who;
-}
-
 void
 http_request_keep(
     struct http_request *req, void *mine, void (*free_mine)(void *mine))

@@ -63,8 +63,6 @@ long long http_request_length(const struct http_request *req);
 void http_request_allow(
     struct http_request *req, void *who, void (*free_who)(void *who));
 void *http_request_who(const struct http_request *req);
-/* The same, and the caller's to free from now on. */
-void *http_request_take_who(struct http_request *req);
 
 /* What the handler hangs on its request; freed with it. */
 void http_request_keep(

@@ -25,6 +25,7 @@ struct work {
 	const struct compose *c;
 	struct compose_error *err;
 	size_t inlined, attached;
+	size_t holes;
 };
 
 static bool fail(struct compose_error *err, enum err_code code,
@@ -114,7 +115,7 @@ compose_header_allowed(struct str name)
  */
 static bool
 address_split(struct str given, struct str *name, struct address *a,
-    bool allow_utf8, struct compose_error *err)
+    struct compose_error *err)
 {
 	struct str spec;
 	enum address_result r;
@@ -139,9 +140,6 @@ address_split(struct str given, struct str *name, struct address *a,
 	if (r != ADDRESS_OK)
 		return fail(
 		    err, E_INVALID_ADDRESS, "", "%s", address_result_text(r));
-	if (a->utf8_local && !allow_utf8)
-		return fail(err, E_INVALID_ADDRESS, "",
-		    "Local parts beyond ASCII are not accepted yet.");
 	return true;
 }
 
@@ -156,13 +154,12 @@ spec_put(struct buf *out, const struct address *a)
 }
 
 bool
-compose_address(struct buf *wire, struct str given, bool allow_utf8,
-    struct compose_error *err)
+compose_address(struct buf *wire, struct str given, struct compose_error *err)
 {
 	struct address a = { 0 };
 	struct str name;
 
-	if (!address_split(given, &name, &a, allow_utf8, err))
+	if (!address_split(given, &name, &a, err))
 		return false;
 	spec_put(wire, &a);
 	return true;
@@ -177,8 +174,7 @@ mailbox_put(struct work *w, struct str given, const char *field)
 
 	if (!text_check(w, given, 1000, field))
 		return false;
-	if (!address_split(
-		given, &name, &a, w->c->allow_utf8_address, w->err)) {
+	if (!address_split(given, &name, &a, w->err)) {
 		(void)snprintf(
 		    w->err->field, sizeof(w->err->field), "%s", field);
 		return false;
@@ -463,8 +459,9 @@ attachment_check(struct work *w, size_t i)
 }
 
 static void
-attachment_put(struct work *w, const struct compose_attachment *a)
+attachment_put(struct work *w, size_t index)
 {
+	const struct compose_attachment *a = &w->c->attachment[index];
 	struct str type = a->content_type.n > 0
 			      ? a->content_type
 			      : str_lit("application/octet-stream");
@@ -480,7 +477,11 @@ attachment_put(struct work *w, const struct compose_attachment *a)
 		buf_printf(w->out, "Content-ID: <%.*s>\r\n",
 		    (int)a->content_id.n, a->content_id.p);
 	buf_puts(w->out, "\r\n");
-	transfer_base64_lines(w->out, a->content);
+	if (a->elsewhere)
+		w->c->hole[w->holes++] = (struct compose_hole){ .at = w->out->n,
+			.attachment = index };
+	else
+		transfer_base64_lines(w->out, a->content);
 }
 
 static void
@@ -492,7 +493,7 @@ attachments_put(struct work *w, int level, bool is_inline)
 		if (w->c->attachment[i].is_inline != is_inline)
 			continue;
 		multipart_next(w, level, false);
-		attachment_put(w, &w->c->attachment[i]);
+		attachment_put(w, i);
 	}
 	multipart_next(w, level, true);
 }
@@ -560,4 +561,12 @@ compose_build(
 		return true;
 	out->n = start;
 	return false;
+}
+
+uint64_t
+compose_lines_size(uint64_t n)
+{
+	uint64_t lines = (n + TRANSFER_LINE_BYTES - 1) / TRANSFER_LINE_BYTES;
+
+	return (n + 2) / 3 * 4 + 2 * lines;
 }

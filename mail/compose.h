@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/errors.h"
@@ -26,6 +27,13 @@ struct compose_attachment {
 	struct str content_id; /* empty = none */
 	bool is_inline;
 	struct str content; /* decoded bytes */
+	bool elsewhere; /* its bytes are not here: see struct compose_hole */
+};
+
+/* Where the lines of base64 of an attachment belong that is elsewhere. */
+struct compose_hole {
+	size_t at; /* before this byte of the message */
+	size_t attachment; /* its index */
 };
 
 struct compose_header {
@@ -46,7 +54,8 @@ struct compose {
 	size_t header_count;
 	const struct compose_attachment *attachment;
 	size_t attachment_count;
-	bool allow_utf8_address; /* else a UTF-8 local part is an error */
+	/* as many as attachments; in the order of the message */
+	struct compose_hole *hole;
 	/* boundary: 16 random bytes; the same give the same message */
 	unsigned char random[16];
 };
@@ -58,15 +67,21 @@ struct compose_error {
 	char text[160];
 };
 
-/* Appends the message to `out`. The envelope is to + cc + bcc. */
+/*
+ * Appends the message to `out`, which is empty if anything is elsewhere. The
+ * envelope is to + cc + bcc.
+ */
 bool compose_build(
     struct buf *out, const struct compose *c, struct compose_error *err);
+/* Bytes that an attachment of `n` bytes has as lines of base64. */
+uint64_t compose_lines_size(uint64_t n);
 /*
  * "Name <a@b>" to its address on the wire (for the envelope); false and
- * `err` (without field) when it is not one.
+ * `err` (without field) when it is not one. A local part in UTF-8 stays so,
+ * here and in the header: such a message needs SMTPUTF8.
  */
-bool compose_address(struct buf *wire, struct str given, bool allow_utf8,
-    struct compose_error *err);
+bool compose_address(
+    struct buf *wire, struct str given, struct compose_error *err);
 /* Valid UTF-8 without anything that ends or hides a line. */
 bool compose_text_valid(struct str text);
 /* May an agent set this field of its own? */

@@ -55,6 +55,15 @@ finding_risk(const struct finding_marks *m)
 	return 100 - (int)(left / 10000000);
 }
 
+bool
+finding_volume_odd(int64_t recent, int64_t past, int64_t hours)
+{
+	if (recent < FINDING_VOLUME_MIN ||
+	    (hours < FINDING_VOLUME_HOURS && past < FINDING_VOLUME_MUCH))
+		return false;
+	return recent * hours > past * 24 * FINDING_VOLUME_TIMES;
+}
+
 void
 finding_note(void *marks, enum finding f, struct str what)
 {

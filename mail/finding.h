@@ -23,6 +23,14 @@ struct mime_part;
 #define FINDING_SET 1 /* version of finding.def, stored with each message */
 #define FINDING_RISK_NONE 10 /* of a message in which nothing was found */
 #define FINDING_MANY 20 /* recipients */
+/*
+ * More than so many times what was usual is odd, from so many messages a day
+ * on, after a week of its past or with that much of it.
+ */
+#define FINDING_VOLUME_TIMES 4
+#define FINDING_VOLUME_MIN 20
+#define FINDING_VOLUME_HOURS (7 * 24)
+#define FINDING_VOLUME_MUCH 1000
 #define FINDING_SCAN_MAX (256 * 1024) /* bytes of text searched early */
 
 enum finding {
@@ -60,6 +68,9 @@ int finding_max(const struct finding_marks *m);
  * once. One more finding never lowers it, and it is never below the heaviest.
  */
 int finding_risk(const struct finding_marks *m);
+
+/* `recent` messages in 24 hours, after `past` in the `hours` before those. */
+bool finding_volume_odd(int64_t recent, int64_t past, int64_t hours);
 
 /*
  * Told of each finding, `what` being the bytes that are meant (borrowed, as
@@ -117,6 +128,8 @@ void finding_search_reply(const struct address *reply,
 struct finding_scan {
 	struct finding_marks marks;
 	bool partial; /* something was there that could not be searched */
+	bool links; /* addresses of the web, or text that was not read */
+	bool html; /* the part that passes by */
 	struct buf text; /* of the part that passes by */
 	size_t searched; /* bytes so far */
 	int encoding; /* enum mime_encoding of that part */

@@ -10,6 +10,7 @@
 #include "mail/finding.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "mail/structure.h"
 
@@ -23,10 +24,29 @@ finding_scan_free(struct finding_scan *s)
 	buf_free(&s->text);
 }
 
+/* A scheme and "//", or what programs make a link of; in HTML any target. */
+static bool
+has_link(struct str text, bool html)
+{
+	static const char *const marks[] = { "://", "www.", "mailto:", "href" };
+	size_t i, n = sizeof(marks) / sizeof(marks[0]) - !html;
+	const char *at;
+
+	for (at = text.p; at < text.p + text.n; at++)
+		for (i = 0; i < n; i++)
+			if ((at[0] | 0x20) == (marks[i][0] | 0x20) &&
+			    (size_t)(text.p + text.n - at) >=
+				strlen(marks[i]) &&
+			    strncasecmp(at, marks[i], strlen(marks[i])) == 0)
+				return true;
+	return false;
+}
+
 static void
 search(struct finding_scan *s, struct str text)
 {
 	finding_search(text, finding_note, &s->marks);
+	s->links = s->links || has_link(text, s->html);
 }
 
 /* The window is full: search it, keep its last words. */
@@ -55,6 +75,14 @@ is_readable(const char *charset)
 	return false;
 }
 
+static void
+unread(struct finding_scan *s)
+{
+	finding_mark(&s->marks, FINDING_TEXT_UNREAD);
+	s->partial = true;
+	s->links = true;
+}
+
 /* Text is searched; files only by what they say they are. */
 static bool
 scan_begin(void *arg, const struct mime_part *p)
@@ -64,11 +92,11 @@ scan_begin(void *arg, const struct mime_part *p)
 	if (strncmp(p->type, "text/", 5) != 0)
 		return false;
 	if (!is_readable(p->charset) || s->searched >= FINDING_SCAN_MAX) {
-		finding_mark(&s->marks, FINDING_TEXT_UNREAD);
-		s->partial = true;
+		unread(s);
 		return false;
 	}
 	s->encoding = p->encoding;
+	s->html = strcmp(p->type, "text/html") == 0;
 	s->line_n = 0;
 	buf_clear(&s->text);
 	(void)buf_reserve(&s->text, FIRST_ROOM);
@@ -203,8 +231,7 @@ scan_data(void *arg, const void *p, size_t n)
 	size_t was = s->text.n;
 
 	if (s->searched >= FINDING_SCAN_MAX) {
-		finding_mark(&s->marks, FINDING_TEXT_UNREAD);
-		s->partial = true;
+		unread(s);
 		return;
 	}
 	switch ((enum mime_encoding)s->encoding) {

@@ -307,6 +307,7 @@ static const struct token {
 	{ "sk-proj-", 8, 7, 30 },
 	{ "pst_live_", 9, 8, 50 },
 	{ "pst_sess_", 9, 8, 50 },
+	{ "pst_test_", 9, 8, 50 },
 	{ "pst_prov_", 9, 8, 50 },
 	{ "pst_op_", 7, 6, 50 },
 };

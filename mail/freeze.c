@@ -261,6 +261,7 @@ freeze_finish(struct freeze *f)
 	f->info.attachments = structure_attachments(f->structure);
 	f->info.findings.bits |= f->scan.marks.bits;
 	f->info.findings_partial = f->scan.partial;
+	f->info.links = f->scan.links;
 	return f->code;
 }
 

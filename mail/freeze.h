@@ -58,6 +58,7 @@ struct freeze_info {
 	struct finding_marks findings; /* of the quick search, without those
 		that the envelope gives */
 	bool findings_partial; /* there is more than it could look into */
+	bool links; /* the text has some, or was not all read */
 };
 
 struct freeze;

@@ -53,10 +53,18 @@ base64_line(struct leaf *l, struct str s)
 	return true;
 }
 
+/*
+ * White space behind a soft break is for some decoders none, and for others
+ * makes the break a "=": one text more than is looked at.
+ */
 static bool
-qp_line(struct str s)
+qp_line(struct str s, struct str line)
 {
 	const char *p = s.p, *end = s.p + s.n;
+
+	if (s.n > 0 && end[-1] == '=' && line.n > s.n &&
+	    (*end == ' ' || *end == '\t'))
+		return false;
 
 	while ((p = memchr(p, '=', (size_t)(end - p))) != NULL) {
 		p++;
@@ -121,7 +129,7 @@ is_text(const struct mime_part *part)
 }
 
 static bool
-eight_bit_fits(const struct mime_part *part, const char **why)
+eight_bit_fits(const struct mime_part *part, struct str s, const char **why)
 {
 	if (part->encoding != MIME_8BIT && part->encoding != MIME_BINARY) {
 		*why = "A part has bytes above 127 and its "
@@ -134,6 +142,11 @@ eight_bit_fits(const struct mime_part *part, const char **why)
 		       "them.";
 		return false;
 	}
+	if (is_text(part) && strcmp(part->charset, "utf-8") == 0 &&
+	    !utf8_valid(s)) {
+		*why = "A text is not UTF-8, which its charset says it is.";
+		return false;
+	}
 	return true;
 }
 
@@ -143,13 +156,13 @@ leaf_line(struct leaf *l, const struct mime_part *part, struct str line,
 {
 	struct str s = content(line);
 
-	if (str_has_8bit(s) && !eight_bit_fits(part, why))
+	if (str_has_8bit(s) && !eight_bit_fits(part, s, why))
 		return false;
 	if (part->encoding == MIME_BASE64 && !base64_line(l, s)) {
 		*why = "A part is not valid base64.";
 		return false;
 	}
-	if (part->encoding == MIME_QP && !qp_line(s)) {
+	if (part->encoding == MIME_QP && !qp_line(s, line)) {
 		*why = "A part is not valid quoted-printable.";
 		return false;
 	}

@@ -7,7 +7,6 @@
 
 /* An encoded word is at most 75: "=?utf-8?B?" + 60 + "?=" and room. */
 #define WORD_BYTES 45
-#define BASE64_LINE_BYTES 57
 
 static int
 base64_value(char c)
@@ -116,11 +115,11 @@ transfer_percent(struct buf *out, struct str s)
 void
 transfer_base64_lines(struct buf *out, struct str s)
 {
-	char line[BASE64_LEN(BASE64_LINE_BYTES) + 1];
+	char line[BASE64_LEN(TRANSFER_LINE_BYTES) + 1];
 	size_t n;
 
 	while (s.n > 0) {
-		n = s.n < BASE64_LINE_BYTES ? s.n : BASE64_LINE_BYTES;
+		n = s.n < TRANSFER_LINE_BYTES ? s.n : TRANSFER_LINE_BYTES;
 		base64_encode(line, s.p, n);
 		buf_puts(out, line);
 		buf_puts(out, "\r\n");

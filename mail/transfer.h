@@ -22,6 +22,7 @@ void transfer_qp(struct buf *out, struct str s);
 /* %XX of RFC 2231. False when a % is not followed by two digits. */
 bool transfer_percent(struct buf *out, struct str s);
 
+#define TRANSFER_LINE_BYTES 57 /* become 76 characters */
 /* Lines of 76 characters, each with CRLF. */
 void transfer_base64_lines(struct buf *out, struct str s);
 /*

@@ -17,6 +17,7 @@
 
 #include "base/loop.h"
 #include "base/xalloc.h"
+#include "milter/gate.h"
 #include "milter/internal.h"
 #include "net/stream.h"
 
@@ -53,6 +54,8 @@ end(struct milter *m)
 	loop_timer_stop(m->timer);
 	net_stream_free(m->stream);
 	m->stream = NULL;
+	m->over = true;
+	milter_gate_leave(m);
 	tell_later(m);
 }
 
@@ -72,7 +75,7 @@ tell_done(void *arg)
 	struct milter *m = arg;
 
 	if (m->finished) {
-		if (m->stream == NULL)
+		if (m->over)
 			m->done(m->arg);
 	} else if (m->full) {
 		m->full = false;
@@ -103,8 +106,8 @@ flush(struct milter *m)
 
 struct milter *
 milter_start(struct loop *loop, const struct milter_conf *conf,
-    const struct milter_mail *mail, void (*done)(void *arg),
-    void (*room)(void *arg), void *arg)
+    struct milter_gate *gate, const struct milter_mail *mail,
+    void (*done)(void *arg), void (*room)(void *arg), void *arg)
 {
 	struct milter *m = xcalloc(1, sizeof(*m));
 	size_t i;
@@ -121,29 +124,54 @@ milter_start(struct loop *loop, const struct milter_conf *conf,
 	for (i = 0; i < mail->rcpt_count; i++)
 		keep_text(&m->rcpts, mail->rcpt[i]);
 	m->timer = loop_timer_new(loop, on_timer, m);
-	m->stream = net_stream_connect(loop_base(loop),
-	    (const struct sockaddr *)&conf->addr, conf->addr_len);
+	if (gate != NULL)
+		milter_gate_join(gate, m);
+	else
+		milter_connect(m);
+	return m;
+}
+
+/* There is something to show: line up, unless that was done. */
+static void
+line_up(struct milter *m)
+{
+	if (m->gate == NULL || m->place != MILTER_OUTSIDE)
+		return;
+	start_clock(m);
+	milter_gate_enter(m);
+}
+
+void
+milter_connect(struct milter *m)
+{
+	m->stream = net_stream_connect(loop_base(m->loop),
+	    (const struct sockaddr *)&m->conf.addr, m->conf.addr_len);
 	if (m->stream == NULL) {
 		fail(m, "it cannot be reached");
-		return m;
+		return;
 	}
 	net_stream_tell(m->stream, &on_stream, m);
 	start_clock(m);
-	return m;
 }
 
 bool
 milter_feed(struct milter *m, const void *p, size_t n)
 {
-	if (m->stream == NULL)
+	size_t waiting;
+
+	if (m->over)
 		return true;
 	if (!m->ready) {
 		buf_add(&m->early, p, n);
+		waiting = m->early.n;
 	} else {
 		milter_say_bytes(m, p, n);
 		flush(m);
+		waiting = net_stream_output_size(m->stream);
 	}
-	m->full = m->early.n + net_stream_output_size(m->stream) > FULL_BYTES;
+	m->full = waiting > FULL_BYTES;
+	if (m->full)
+		line_up(m);
 	return !m->full;
 }
 
@@ -151,7 +179,8 @@ void
 milter_finish(struct milter *m)
 {
 	m->finished = true;
-	if (m->stream == NULL) {
+	line_up(m);
+	if (m->over) {
 		tell_later(m);
 	} else if (m->ready) {
 		milter_say_end(m);
@@ -170,6 +199,7 @@ milter_free(struct milter *m)
 {
 	if (m == NULL)
 		return;
+	milter_gate_leave(m);
 	loop_undefer(m->loop, tell_done, m);
 	loop_timer_free(m->timer);
 	net_stream_free(m->stream);
@@ -268,5 +298,8 @@ on_event(void *arg, enum net_stream_event what)
 static void
 on_timer(void *arg)
 {
-	fail(arg, "it did not answer in time");
+	struct milter *m = arg;
+
+	fail(m, m->stream == NULL ? "it had too many messages at once"
+				  : "it did not answer in time");
 }

@@ -21,6 +21,7 @@
 
 struct loop;
 struct milter;
+struct milter_gate;
 
 enum milter_default {
 	MILTER_DEFAULT_HOLD, /* note that it is silent; no mail leaves alone */
@@ -32,7 +33,8 @@ struct milter_conf {
 	char name[MILTER_NAME_MAX];
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
-	unsigned timeout_ms; /* for each answer */
+	unsigned timeout_ms; /* for each answer, and for a turn */
+	unsigned max; /* conversations at once, for milter_gate_new() */
 	enum milter_default on_failure;
 };
 
@@ -62,8 +64,8 @@ struct milter_result {
 	char note[MILTER_NOTE_MAX]; /* why, in printable UTF-8; "" */
 };
 
-/* Reads "NAME ADDRESS [SECONDS] [hold|accept|tempfail]", ADDRESS being
- * unix:/path or inet:PORT@127.0.0.1 (or ::1: filters have no network).
+/* Reads "NAME ADDRESS [SECONDS] [hold|accept|tempfail] [max=N]", ADDRESS
+ * being unix:/path or inet:PORT@127.0.0.1 (or ::1: filters have no network).
  * False: `why` says what is wrong. */
 bool milter_conf_parse(
     struct milter_conf *out, struct str text, const char **why);
@@ -71,11 +73,13 @@ bool milter_conf_parse(
 /*
  * `done` runs once, later, when there is a verdict: soonest after an early
  * one, else after milter_finish(). `room` runs when milter_feed() has said no
- * and there is room again. Copies what it is given.
+ * and there is room again. Copies what it is given. With a gate (may be NULL)
+ * the filter hears of it when all is there, or as much as is held back, and a
+ * place is free.
  */
 struct milter *milter_start(struct loop *loop, const struct milter_conf *conf,
-    const struct milter_mail *mail, void (*done)(void *arg),
-    void (*room)(void *arg), void *arg);
+    struct milter_gate *gate, const struct milter_mail *mail,
+    void (*done)(void *arg), void (*room)(void *arg), void *arg);
 /* Header and body, any pieces; all are taken. False: enough for now. */
 bool milter_feed(struct milter *m, const void *p, size_t n);
 /* That was all of it. */

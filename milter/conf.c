@@ -8,6 +8,8 @@
 
 #define TIMEOUT_S 10
 #define TIMEOUT_MAX_S 600
+#define CONVERSATIONS 20 /* clamd and rspamd take about as many */
+#define CONVERSATIONS_MAX 1000
 
 static bool
 take_unix(struct milter_conf *c, struct str path)
@@ -71,6 +73,11 @@ take_word(struct milter_conf *c, struct str word)
 		c->on_failure = MILTER_DEFAULT_ACCEPT;
 	else if (str_eq(word, str_lit("tempfail")))
 		c->on_failure = MILTER_DEFAULT_TEMPFAIL;
+	else if (str_starts(word, str_lit("max=")) &&
+		 str_to_u64((struct str){ word.p + 4, word.n - 4 },
+		     CONVERSATIONS_MAX, &s) &&
+		 s > 0)
+		c->max = (unsigned)s;
 	else if (word.n > 1 && word.p[word.n - 1] == 's' &&
 		 str_to_u64(
 		     (struct str){ word.p, word.n - 1 }, TIMEOUT_MAX_S, &s) &&
@@ -96,6 +103,7 @@ milter_conf_parse(struct milter_conf *out, struct str text, const char **why)
 
 	memset(out, 0, sizeof(*out));
 	out->timeout_ms = TIMEOUT_S * 1000;
+	out->max = CONVERSATIONS;
 	*why = "a filter's name is 1 to 31 of a-z, 0-9 and -";
 	if (name.n == 0 || name.n >= sizeof(out->name))
 		return false;
@@ -107,8 +115,8 @@ milter_conf_parse(struct milter_conf *out, struct str text, const char **why)
 	*why = "a filter's address is unix:/path or inet:PORT@127.0.0.1";
 	if (!take_address(out, next_word(&text)))
 		return false;
-	*why = "behind a filter's address stand seconds (10s) and one of hold, "
-	       "accept, tempfail";
+	*why = "behind a filter's address stand seconds (10s), one of hold, "
+	       "accept, tempfail, and max=1 to 1000";
 	while ((word = next_word(&text)).n > 0)
 		if (!take_word(out, word))
 			return false;

@@ -6,17 +6,23 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/queue.h"
 #include "milter/client.h"
 #include "milter/wire.h"
 
 struct net_stream;
+
+enum milter_place { MILTER_OUTSIDE, MILTER_WAITING, MILTER_INSIDE };
 
 struct milter {
 	struct loop *loop;
 	struct milter_conf conf;
 	void (*done)(void *arg), (*room)(void *arg);
 	void *arg;
-	struct net_stream *stream;
+	struct milter_gate *gate; /* NULL: none, or it was left */
+	enum milter_place place;
+	TAILQ_ENTRY(milter) turn; /* of those that wait, or are inside */
+	struct net_stream *stream; /* NULL: not yet, or no more */
 	struct loop_timer *timer;
 	struct milter_result result;
 
@@ -24,6 +30,7 @@ struct milter {
 	uint32_t steps; /* what the filter can do without */
 	bool ready; /* negotiated */
 	bool finished; /* milter_finish() was called */
+	bool over; /* there is a verdict */
 	bool asked; /* the end of the message was sent */
 	bool full; /* room() is owed */
 	bool skip; /* it wants no more of the body */
@@ -35,6 +42,9 @@ struct milter {
 	struct buf chunk; /* of the body, not sent */
 	struct buf out; /* packets being made */
 };
+
+/* client.c: its turn has come. */
+void milter_connect(struct milter *m);
 
 /* say.c: packets to the filter, into m->out. */
 void milter_say_offer(struct milter *m);

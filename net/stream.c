@@ -24,39 +24,13 @@
 #include <openssl/ssl.h>
 
 #include "base/xalloc.h"
+#include "net/stream_internal.h"
 
 #define PIECE 16384 /* of one read, and of one record written */
 #define READ_TURN (2 * PIECE) /* of one wake-up */
 #define WRITE_TURN (8 * PIECE)
 
-enum phase {
-	PHASE_CONNECT,
-	PHASE_HANDSHAKE,
-	PHASE_OPEN,
-	PHASE_BROKEN, /* ERROR has been told */
-};
-
 enum outcome { DONE, WAIT, END, BROKEN };
-
-struct net_stream {
-	evutil_socket_t fd;
-	SSL *ssl;
-	const struct net_stream_fns *fns;
-	void *arg;
-	struct evbuffer *in, *out;
-	struct event rd, wr, again;
-	enum phase phase;
-	unsigned depth; /* of our handlers on the stack */
-	bool dead; /* freed inside a callback */
-	bool reading; /* the owner wants input */
-	bool eof;
-	bool rd_on, wr_on; /* registered */
-	bool owes; /* output waits to be tried */
-	bool read_wants_write; /* TLS has to answer before it reads on */
-	size_t retry; /* octets SSL_write() must be given again */
-	unsigned long why; /* OpenSSL's code of what failed */
-	int error; /* errno of connect() */
-};
 
 static void on_readable(evutil_socket_t fd, short what, void *arg);
 static void on_writable(evutil_socket_t fd, short what, void *arg);
@@ -241,9 +215,9 @@ net_stream_serve_tls(struct net_stream *s, struct net_tls *tls)
 
 bool
 net_stream_ask_tls(struct net_stream *s, struct net_tls *tls, const char *host,
-    enum net_tls_check check)
+    enum net_tls_check check, const struct net_tls_dane *dane)
 {
-	SSL *ssl = net_tls_ssl_client(tls, host, check);
+	SSL *ssl = net_tls_ssl_client(tls, host, check, dane);
 
 	if (ssl != NULL)
 		SSL_set_connect_state(ssl);
@@ -251,57 +225,6 @@ net_stream_ask_tls(struct net_stream *s, struct net_tls *tls, const char *host,
 		return false;
 	run_again(s); /* the client speaks first */
 	return true;
-}
-
-const char *
-net_stream_version(const struct net_stream *s)
-{
-	return s->ssl == NULL ? "" : SSL_get_version(s->ssl);
-}
-
-const char *
-net_stream_cipher(const struct net_stream *s)
-{
-	const char *name = s->ssl == NULL ? NULL : SSL_get_cipher_name(s->ssl);
-
-	return name == NULL ? "" : name;
-}
-
-bool
-net_stream_is_verified(const struct net_stream *s)
-{
-	return s->ssl != NULL &&
-	       SSL_get_verify_mode(s->ssl) == SSL_VERIFY_PEER &&
-	       SSL_get_verify_result(s->ssl) == X509_V_OK &&
-	       SSL_get0_peer_certificate(s->ssl) != NULL;
-}
-
-void
-net_stream_why(const struct net_stream *s, char *text, size_t size)
-{
-	const SSL *ssl = s->ssl;
-	const char *why = NULL;
-	long verify = ssl == NULL ? X509_V_OK : SSL_get_verify_result(ssl);
-
-	if (ssl != NULL && SSL_get_verify_mode(ssl) == SSL_VERIFY_PEER &&
-	    verify != X509_V_OK)
-		why = X509_verify_cert_error_string(verify);
-	else if (ssl != NULL && s->why != 0)
-		why = ERR_reason_error_string(s->why);
-	else if (s->error != 0)
-		why = evutil_socket_error_to_string(s->error);
-	evutil_snprintf(text, size, "%s",
-	    why != NULL ? why : "connection closed during the handshake");
-}
-
-void
-net_stream_bye(struct net_stream *s)
-{
-	if (s->ssl != NULL && s->phase == PHASE_OPEN &&
-	    evbuffer_get_length(s->out) == 0)
-		(void)SSL_shutdown(s->ssl);
-	ERR_clear_error();
-	shutdown(s->fd, SHUT_WR);
 }
 
 static void

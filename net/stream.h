@@ -75,6 +75,12 @@ struct evbuffer *net_stream_output(const struct net_stream *s);
 size_t net_stream_output_size(const struct net_stream *s);
 void net_stream_write(struct net_stream *s, const void *p, size_t n);
 
+/*
+ * What the peer has said by now that no callback has brought: up to `size`
+ * octets of it, which stay where they are. Returns how many.
+ */
+size_t net_stream_peek(struct net_stream *s, void *p, size_t size);
+
 evutil_socket_t net_stream_fd(const struct net_stream *s);
 
 /*
@@ -85,16 +91,18 @@ evutil_socket_t net_stream_fd(const struct net_stream *s);
  * would go encrypted though it was meant to be clear, or no memory.
  *
  * `host` is the SNI name and, under NET_TLS_VERIFY, the name (or IP address)
- * that the certificate must carry.
+ * that the certificate must carry; `dane` is for NET_TLS_DANE.
  */
 bool net_stream_serve_tls(struct net_stream *s, struct net_tls *tls);
 bool net_stream_ask_tls(struct net_stream *s, struct net_tls *tls,
-    const char *host, enum net_tls_check check);
+    const char *host, enum net_tls_check check,
+    const struct net_tls_dane *dane);
 
 /* "TLSv1.3", "TLS_AES_256_GCM_SHA384"; "" without TLS. */
 const char *net_stream_version(const struct net_stream *s);
 const char *net_stream_cipher(const struct net_stream *s);
-/* Was the peer's certificate verified against name and authorities? */
+/* Does the certificate fit name and authorities, or DANE? Also where nobody
+ * asked for that. */
 bool net_stream_is_verified(const struct net_stream *s);
 
 /* Why did connect() or TLS fail, in words: fills `text`, never longer than

@@ -82,6 +82,7 @@ client_context(const char *ca_file, struct err *err)
 
 	if (ctx == NULL)
 		return NULL;
+	(void)SSL_CTX_dane_enable(ctx);
 	if (system)
 		ok = SSL_CTX_set_default_verify_paths(ctx);
 	else
@@ -210,38 +211,65 @@ server_contexts(const struct net_tls *tls, const struct net_tls_files *files,
 	return ctx;
 }
 
+/* The certificate must carry `host`, a name or an address. */
+static bool
+demand_name(SSL *ssl, const char *host, bool is_ip)
+{
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	if (is_ip)
+		return X509_VERIFY_PARAM_set1_ip_asc(
+			   SSL_get0_param(ssl), host) == 1;
+	return SSL_set1_host(ssl, host) == 1;
+}
+
+/*
+ * RFC 7672 3.1: of the end's own certificate neither name nor age matters, for
+ * DANE-EE says all of it. At least one record has to be of use.
+ */
+static bool
+demand_tlsa(SSL *ssl, const char *host, const struct net_tls_dane *dane)
+{
+	size_t i, good = 0;
+
+	if (SSL_dane_enable(ssl, host) != 1)
+		return false;
+	(void)SSL_dane_set_flags(ssl, DANE_FLAG_NO_DANE_EE_NAMECHECKS);
+	if (dane->also != NULL && SSL_add1_host(ssl, dane->also) != 1)
+		return false;
+	for (i = 0; i < dane->n; i++)
+		good += SSL_dane_tlsa_add(ssl, dane->v[i].usage,
+			    dane->v[i].selector, dane->v[i].matching,
+			    dane->v[i].data, dane->v[i].n) == 1;
+	return good > 0;
+}
+
 SSL *
-net_tls_ssl_client(
-    struct net_tls *tls, const char *host, enum net_tls_check check)
+net_tls_ssl_client(struct net_tls *tls, const char *host,
+    enum net_tls_check check, const struct net_tls_dane *dane)
 {
 	SSL *ssl = SSL_new(tls->ctx);
 	unsigned char ip[16];
 	char name[256];
-	bool is_ip;
-	int ok = 1;
+	bool is_ip, ok = true;
 
 	if (ssl == NULL)
 		return NULL;
 	evutil_snprintf(name, sizeof name, "%s", host);
 	is_ip = inet_pton(AF_INET, host, ip) == 1 ||
 		inet_pton(AF_INET6, host, ip) == 1;
-	if (!is_ip)
-		ok = (int)SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME,
-		    TLSEXT_NAMETYPE_host_name, name);
-	if (check == NET_TLS_VERIFY) {
-		SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
-		SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-		if (ok == 1 && is_ip)
-			ok = X509_VERIFY_PARAM_set1_ip_asc(
-			    SSL_get0_param(ssl), host);
-		else if (ok == 1)
-			ok = SSL_set1_host(ssl, host);
-	} else {
-		SSL_set_verify(ssl, SSL_VERIFY_NONE, NULL);
-	}
-	if (ok != 1) {
+	if (!is_ip && check != NET_TLS_DANE) /* which sets it itself */
+		ok = SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME,
+			 TLSEXT_NAMETYPE_host_name, name) == 1;
+	SSL_set_verify(ssl,
+	    check == NET_TLS_OPPORTUNISTIC ? SSL_VERIFY_NONE : SSL_VERIFY_PEER,
+	    NULL);
+	if (ok && check == NET_TLS_DANE)
+		ok = demand_tlsa(ssl, host, dane);
+	else if (ok) /* opportunistic: only to be able to tell */
+		ok = demand_name(ssl, host, is_ip);
+	ERR_clear_error();
+	if (!ok) {
 		SSL_free(ssl);
-		ERR_clear_error();
 		return NULL;
 	}
 	return ssl;

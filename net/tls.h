@@ -10,6 +10,7 @@
 #define NET_TLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct err;
 struct net_tls;
@@ -22,7 +23,22 @@ struct net_tls_keys {
 
 enum net_tls_check {
 	NET_TLS_VERIFY, /* chain and name must be right */
-	NET_TLS_OPPORTUNISTIC /* encrypt, whoever answers */
+	NET_TLS_OPPORTUNISTIC, /* encrypt, whoever answers */
+	NET_TLS_DANE, /* one of the records given must match (RFC 7672) */
+};
+
+/* A TLSA record (RFC 6698 2.1), DANE-TA(2) or DANE-EE(3). */
+struct net_tlsa {
+	unsigned char usage, selector, matching;
+	const unsigned char *data;
+	size_t n;
+};
+
+/* Borrowed until the handshake is begun. */
+struct net_tls_dane {
+	const struct net_tlsa *v;
+	size_t n;
+	const char *also; /* a second name DANE-TA may vouch for, or NULL */
 };
 
 /* Fill `keys` with random bytes. */
@@ -57,10 +73,11 @@ void net_tls_free(struct net_tls *tls);
 
 /*
  * For net/stream.c alone: a new connection's state, to be freed by the caller.
- * NULL without memory. `host` and `check` as net_stream_ask_tls() says.
+ * NULL without memory, or when no record can be used. `host`, `check` and
+ * `dane` as net_stream_ask_tls() says.
  */
 struct ssl_st *net_tls_ssl_server(struct net_tls *tls);
-struct ssl_st *net_tls_ssl_client(
-    struct net_tls *tls, const char *host, enum net_tls_check check);
+struct ssl_st *net_tls_ssl_client(struct net_tls *tls, const char *host,
+    enum net_tls_check check, const struct net_tls_dane *dane);
 
 #endif

@@ -3,7 +3,9 @@
  * state.h - which moves a message and its deliveries may make, and by whom.
  *
  * Pure. The contracts are promises, not a copy of the table in edges.def;
- * `make prove` shows for every input that the code keeps them.
+ * `make prove` shows for every input that the code keeps them. What many
+ * workers, rules and a suspended inbox can make of these moves together is
+ * shown by model/workers.pml.
  */
 #ifndef POLICY_STATE_H
 #define POLICY_STATE_H

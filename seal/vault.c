@@ -15,6 +15,8 @@
 #define NONCE crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 #define TAG crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define LINE_MAX_LEN 80
+#define BESIDE_NUMBER 1
+#define BESIDE_CONTEXT "pst.back"
 
 static bool
 derive(struct secret *key, struct str phrase, const unsigned char *salt,
@@ -26,9 +28,33 @@ derive(struct secret *key, struct str phrase, const unsigned char *salt,
 	return false;
 }
 
+/* The key for what lies beside the vault. */
+static void
+derive_beside(struct secret *out, const struct secret *key)
+{
+	if (out == NULL)
+		return;
+	secret_wipe(out);
+	out->n = crypto_kdf_KEYBYTES;
+	(void)crypto_kdf_derive_from_key(
+	    out->b, out->n, BESIDE_NUMBER, BESIDE_CONTEXT, key->b);
+}
+
+void
+seal_vault_mac(unsigned char out[SEAL_VAULT_MAC], const struct secret *beside,
+    struct str bytes)
+{
+	crypto_auth_hmacsha256_state st;
+
+	crypto_auth_hmacsha256_init(&st, beside->b, beside->n);
+	crypto_auth_hmacsha256_update(
+	    &st, (const unsigned char *)bytes.p, bytes.n);
+	crypto_auth_hmacsha256_final(&st, out);
+}
+
 bool
-seal_vault_close(
-    struct buf *out, struct str phrase, struct str plain, struct err *err)
+seal_vault_close(struct buf *out, struct secret *beside, struct str phrase,
+    struct str plain, struct err *err)
 {
 	size_t start = out->n, head;
 	unsigned long long n;
@@ -53,6 +79,7 @@ seal_vault_close(
 	(void)crypto_aead_xchacha20poly1305_ietf_encrypt(salt + SALT + NONCE,
 	    &n, (const unsigned char *)plain.p, plain.n, out->p + start, head,
 	    NULL, salt + SALT, key.b);
+	derive_beside(beside, &key);
 	secret_wipe(&key);
 	out->n += SALT + NONCE + (size_t)n;
 	return true;
@@ -75,8 +102,8 @@ read_head(char params[LINE_MAX_LEN], struct str box)
 }
 
 bool
-seal_vault_open(
-    struct buf *out, struct str phrase, struct str box, struct err *err)
+seal_vault_open(struct buf *out, struct secret *beside, struct str phrase,
+    struct str box, struct err *err)
 {
 	const unsigned char *salt, *p = (const unsigned char *)box.p;
 	char params[LINE_MAX_LEN];
@@ -99,6 +126,8 @@ seal_vault_open(
 	ok = crypto_aead_xchacha20poly1305_ietf_decrypt(to, &got, NULL,
 		 salt + SALT + NONCE, n, p, line + SALT, salt + SALT,
 		 key.b) == 0;
+	if (ok)
+		derive_beside(beside, &key);
 	secret_wipe(&key);
 	if (!ok) {
 		err_set(

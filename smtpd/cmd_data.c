@@ -224,12 +224,14 @@ on_outcome(void *arg, const struct submit_outcome *out)
 	metrics_observe(M_SUBMIT_SECONDS,
 	    (int64_t)(clock_mono_ms() - s->tx->ended_ms) * 1000);
 	session_answered(s);
-	if (out->code == E_NONE)
+	if (out->code == E_NONE) {
+		store_cred_sent(s->cred);
 		tell_stored(s, out);
-	else if (out->code == E_UNKNOWN_API_KEY)
+	} else if (out->code == E_UNKNOWN_API_KEY) {
 		auth_revoked(s);
-	else
+	} else {
 		tell_refused(s, out);
+	}
 	if (out->code == E_SENDER_MISMATCH)
 		store_denied(s->cred, "sender_mismatch", out->text);
 	session_reset(s);

@@ -36,7 +36,7 @@
 #define LINGER_BYTES (1024 * 1024)
 
 static void begin(struct smtpd_session *s, evutil_socket_t fd, bool implicit);
-static bool spoke_early(struct smtpd_session *s, evutil_socket_t fd);
+static bool spoke_early(struct smtpd_session *s);
 static void greet(struct smtpd_session *s);
 static void start_clock(struct smtpd_session *s, uint64_t ms);
 static void on_read(void *arg);
@@ -253,21 +253,20 @@ begin(struct smtpd_session *s, evutil_socket_t fd, bool implicit)
 	}
 	net_stream_read(s->stream, true);
 	start_clock(s, HANDSHAKE_MS);
-	if (!implicit && !spoke_early(s, fd))
+	if (!implicit && !spoke_early(s))
 		greet(s);
 }
 
-/* RFC 5321 3.1: the client waits for the greeting. */
+/* RFC 5321 3.1: the client waits for the greeting, under TLS too. */
 static bool
-spoke_early(struct smtpd_session *s, evutil_socket_t fd)
+spoke_early(struct smtpd_session *s)
 {
 	char first[16];
-	ssize_t n = recv(fd, first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+	size_t n = net_stream_peek(s->stream, first, sizeof first);
 
-	if (n <= 0)
-		return false;
-	dispatch_early(s, first, (size_t)n);
-	return true;
+	if (n > 0)
+		dispatch_early(s, first, n);
+	return n > 0;
 }
 
 static void
@@ -371,7 +370,7 @@ on_handshake(struct smtpd_session *s)
 	    KV("cipher", net_stream_cipher(s->stream)));
 	if (upgraded) /* RFC 3207 4.2: as after the greeting */
 		session_set_state(s, ST_GREETED);
-	else
+	else if (!spoke_early(s))
 		greet(s);
 	session_resume(s);
 }

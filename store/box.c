@@ -56,9 +56,17 @@ fill_box(void *out, struct arena *mem, const struct pg_result *res)
 	o->limits =
 	    (struct box_limits){ TEXT("plan"), INT("lim_hour"), INT("lim_day"),
 		    INT("lim_month"), INT("lim_held"), I64("lim_bytes") };
+	o->own_need = INT("own_approvals");
+	o->tenant_need = INT("tenant_approvals");
+	o->own_hold_s = INT("own_hold");
+	o->tenant_hold_s = INT("tenant_hold");
+	o->full_key_smtp = BOOL("smtp_wide");
+	o->retry_uncertain = BOOL("may_duplicate");
 	o->paused = BOOL("paused");
 	o->suspended = BOOL("suspended");
 	o->claimed = BOOL("claimed");
+	o->one_click = BOOL("one_click");
+	o->test = BOOL("test");
 	o->created_us = TIME("created_at");
 	o->claim_until_us = TIME("claim_until");
 	o->reset_us = TIME("reset_at");
@@ -288,6 +296,37 @@ box_limits_set(const struct store_operator *who, struct box_key key,
 		pg_null(&call.args);
 	else
 		pg_i64(&call.args, limits->bytes);
+	review_call(who->db, &call);
+}
+
+static void
+switch_arg(struct pg_args *a, int v)
+{
+	if (v < 0)
+		pg_null(a);
+	else
+		pg_bool(a, v != 0);
+}
+
+void
+box_own_set(const struct store_operator *who, struct box_key key,
+    const struct box_own *own, struct review_answer *out, review_done_fn *done,
+    void *arg)
+{
+	struct review_call call = review_begin(who,
+	    "SELECT * FROM api.inbox_own_1($1,NULL,$2,$3,$4,$5,$6,$7,$8,$9)",
+	    out, done, arg);
+
+	key_args(&call.args, key);
+	if (own->need < 0)
+		pg_null(&call.args);
+	else
+		pg_i16(&call.args, own->need);
+	limit_arg(&call.args, own->hold_s);
+	pg_text(&call.args, own->overseer);
+	switch_arg(&call.args, own->full_key_smtp);
+	switch_arg(&call.args, own->retry_uncertain);
+	switch_arg(&call.args, own->one_click);
 	review_call(who->db, &call);
 }
 

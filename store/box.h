@@ -29,7 +29,10 @@ struct box {
 	char *tenant_slug, *address, *alarm, *oversight, *display_name;
 	int mode, held, used_day, used_month, need;
 	struct box_limits limits;
-	bool paused, suspended, claimed;
+	int own_need, own_hold_s; /* 0: as its tenant says */
+	int tenant_need, tenant_hold_s;
+	bool full_key_smtp, retry_uncertain, one_click;
+	bool paused, suspended, claimed, test;
 	int64_t created_us, claim_until_us, reset_us; /* 0: none */
 	bool may_tighten, may_loosen, may_admin;
 };
@@ -116,6 +119,16 @@ void box_block_end(const struct store_operator *who, int64_t id,
 void box_limits_set(const struct store_operator *who, struct box_key key,
     const struct box_limits *limits, struct review_answer *out,
     review_done_fn *done, void *arg);
+/* What an inbox has of its own; what is not set stays. */
+struct box_own {
+	const char *overseer; /* NULL: as it is; "": nobody */
+	int need, hold_s; /* 0: as its tenant says; -1: as it is */
+	/* 0 no, 1 yes, -1 as it is */
+	int full_key_smtp, retry_uncertain, one_click;
+};
+void box_own_set(const struct store_operator *who, struct box_key key,
+    const struct box_own *own, struct review_answer *out, review_done_fn *done,
+    void *arg);
 void box_credential_end(const struct store_operator *who, int64_t tenant,
     int64_t key, struct review_answer *out, review_done_fn *done, void *arg);
 

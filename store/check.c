@@ -22,8 +22,14 @@ judge(const struct pg_result *res, struct health_identity *now, char *history,
 {
 	if (pg_get_int(res, 0, "schema") < STORE_SCHEMA_MIN)
 		err_set(err, EPROTO,
-		    "the schema is too old: run posternctl "
-		    "migrate");
+		    "the schema is %d and this program needs %d: run "
+		    "posternctl migrate",
+		    pg_get_int(res, 0, "schema"), STORE_SCHEMA_MIN);
+	else if (pg_get_int(res, 0, "serves") > STORE_SCHEMA)
+		err_set(err, EPROTO,
+		    "the schema serves programs that know %d, and this one "
+		    "knows %d: install the newer release",
+		    pg_get_int(res, 0, "serves"), STORE_SCHEMA);
 	else if (!pg_get_bool(res, 0, "durable"))
 		err_set(err, EPROTO,
 		    "fsync or full_page_writes is off, or a "
@@ -78,8 +84,10 @@ store_check(const struct conf *conf, const char *login, struct err *err)
 		return true;
 	had = health_load(&old, path, err);
 	ok = had >= 0 &&
-	     (had == 0 || health_fits(&old, &now, history, path, err)) &&
-	     health_save(&now, path, true, err);
+	     (had == 0 || health_fits(&old, &now, history, path, err));
+	if (ok)
+		now = health_kept(had > 0 ? &old : NULL, &now);
+	ok = ok && health_save(&now, path, true, err);
 	free(path);
 	return ok;
 }

@@ -38,14 +38,18 @@ free_claim(struct store_claim *op)
 }
 
 static void
-format_token(char *out, size_t size, uint64_t tenant, uint64_t key,
+format_token(char *out, const struct pg_result *res, const char *number,
     const struct secret *s)
 {
-	struct seal_token token = { SEAL_TOKEN_LIVE, tenant, key, *s };
+	struct seal_token token = {
+		pg_get_bool(res, 0, "test") ? SEAL_TOKEN_TEST : SEAL_TOKEN_LIVE,
+		(uint64_t)pg_get_i64(res, 0, "tenant_id"),
+		(uint64_t)pg_get_i64(res, 0, number), *s
+	};
 	char text[SEAL_TOKEN_MAX];
 
 	seal_token_format(text, &token);
-	snprintf(out, size, "%s", text);
+	snprintf(out, STORE_TOKEN_MAX, "%s", text);
 	OPENSSL_cleanse(text, sizeof(text));
 	seal_token_wipe(&token);
 }
@@ -56,21 +60,18 @@ on_claimed(void *arg, enum pg_err err, const struct pg_result *res)
 	struct store_claim *op = arg;
 	enum err_code code = store_row_code(err, res);
 	struct store_claimed out = { 0 };
-	uint64_t tenant;
 
 	if (code != E_NONE) {
 		op->done(op->arg, code, NULL);
 		free_claim(op);
 		return;
 	}
-	tenant = (uint64_t)pg_get_i64(res, 0, "tenant_id");
 	snprintf(
 	    out.inbox, sizeof(out.inbox), "%s", pg_get_text(res, 0, "address"));
 	out.epoch = pg_get_int(res, 0, "inbox_epoch");
-	format_token(out.key, sizeof(out.key), tenant,
-	    (uint64_t)pg_get_i64(res, 0, "full_key"), &op->full);
-	format_token(out.smtp_key, sizeof(out.smtp_key), tenant,
-	    (uint64_t)pg_get_i64(res, 0, "send_key"), &op->send);
+	out.test = pg_get_bool(res, 0, "test");
+	format_token(out.key, res, "full_key", &op->full);
+	format_token(out.smtp_key, res, "send_key", &op->send);
 	op->done(op->arg, E_NONE, &out);
 	OPENSSL_cleanse(&out, sizeof(out));
 	free_claim(op);

@@ -48,6 +48,7 @@ static const struct column {
 	COLUMN(I16, findings_set, ALWAYS),
 	COLUMN(I16, finding_max, ALWAYS),
 	COLUMN(I32, attachments, ALWAYS),
+	COLUMN(BOOL, links, ALWAYS),
 	COLUMN(I32, tenant_epoch, ALWAYS),
 	COLUMN(BYTES, tenant_box, ALWAYS),
 	COLUMN(I32, inbox_epoch, ALWAYS),
@@ -68,12 +69,12 @@ static const struct column {
 };
 
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
-_Static_assert(COLUMNS == 41, "the statements below name 41 arguments");
+_Static_assert(COLUMNS == 42, "the statements below name 42 arguments");
 
 #define PLACES                                                                 \
 	"$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,"      \
 	"$19,$20,$21,$22,$23,$24,$25,$26,$27,$28,$29,$30,$31,$32,$33,$34,"     \
-	"$35,$36,$37,$38,$39,$40,$41"
+	"$35,$36,$37,$38,$39,$40,$41,$42"
 
 const char commit_sql_one[] = "select * from api.submit_1(" PLACES ")";
 const char commit_sql_batch[] = "select * from api.submit_batch_1(" PLACES ")"

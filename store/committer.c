@@ -29,14 +29,16 @@
 #include "store/pg.h"
 
 #define BATCH_ROWS 64
-#define BATCH_BYTES (4 * 1024 * 1024)
-/* A batch costs much and a row in it little. For this many rows one is sent
- * behind that under way, so that the server has it when the commit is done;
- * for that many one begins beside it. */
+/* So much is written before the next batch, which may be small mail's. */
+#define BATCH_BYTES (2 * 1024 * 1024)
+/* A batch costs much and a row in it little. For this many rows one begins
+ * beside that under way, to compute while the other's commit is written; for
+ * that many one is sent behind, so that the server has it when it is done. */
+#define BESIDE_ROWS 8
 #define AHEAD_ROWS 10
-#define BESIDE_ROWS 32
-/* Larger bodies would make small mail wait: they go alone. */
-#define BATCH_BODY_MAX (16 * 1024 + 256)
+/* Larger bodies would make small mail wait: they go alone (0032). */
+#define BATCH_BODY_MAX (128 * 1024 + 256)
+#define LANE_BATCHES 2
 #define RECOVER_MS 10000
 #define TRIES 4
 #define SLOW_MS 2000
@@ -63,6 +65,7 @@ struct batch {
 /* One connection, whose batches run one after the other. */
 struct lane {
 	struct pg_pool *pool;
+	struct batch *under_way[LANE_BATCHES]; /* in no order; or NULL */
 	unsigned inflight;
 };
 
@@ -201,9 +204,13 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 	struct commit_result result;
 	struct commit *m;
 	uint64_t ms = clock_mono_ms() - b->began;
+	size_t slot;
 	int ix = 0;
 
 	b->lane->inflight--;
+	for (slot = 0; b->lane->under_way[slot] != b; slot++)
+		;
+	b->lane->under_way[slot] = NULL;
 	metrics_observe(M_COMMIT_BATCH_ROWS, (int64_t)b->count);
 	/* Rows that were stored all the same answer as replays of their id. */
 	if (err == PG_REJECTED || (err == PG_OK && !is_whole(b, res))) {
@@ -235,18 +242,65 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 	wake(c);
 }
 
-static struct batch *
-take_batch(
-    struct committer *c, const struct commit_row **row, struct commit **by_row)
+/* Has a batch on `lane` a row of the same inbox, and so that inbox's lock? */
+static bool
+is_locked(const struct lane *lane, const struct commit_row *row)
 {
+	const struct commit *m;
+	size_t i;
+
+	for (i = 0; i < LANE_BATCHES; i++) {
+		if (lane->under_way[i] == NULL)
+			continue;
+		TAILQ_FOREACH(m, &lane->under_way[i]->rows, link)
+			if (m->row.inbox == row->inbox &&
+			    m->row.tenant == row->tenant)
+				return true;
+	}
+	return false;
+}
+
+static const struct lane *
+other_lane(const struct committer *c, const struct lane *lane)
+{
+	return &c->lane[lane == &c->lane[0] ? 1 : 0];
+}
+
+/* Does `lane` find `count` rows whose inboxes the other has not locked? */
+static bool
+has_rows(const struct committer *c, const struct lane *lane, unsigned count)
+{
+	const struct lane *other = other_lane(c, lane);
+	const struct commit *m;
+	unsigned n = 0;
+
+	if (c->queued < count)
+		return false;
+	TAILQ_FOREACH(m, &c->queue, link)
+		if (!is_locked(other, &m->row) && ++n == count)
+			return true;
+	return false;
+}
+
+/* Rows of inboxes that the other lane has locked wait for their turn. */
+static struct batch *
+take_batch(struct committer *c, struct lane *lane,
+    const struct commit_row **row, struct commit **by_row)
+{
+	const struct lane *other = other_lane(c, lane);
 	struct batch *b = xcalloc(1, sizeof(*b));
-	struct commit *m;
+	struct commit *m, *next;
 	size_t bytes = 0, i;
 
 	b->c = c;
+	b->lane = lane;
 	b->began = clock_mono_ms();
 	TAILQ_INIT(&b->rows);
-	while ((m = TAILQ_FIRST(&c->queue)) != NULL && b->count < BATCH_ROWS) {
+	for (m = TAILQ_FIRST(&c->queue); m != NULL && b->count < BATCH_ROWS;
+	     m = next) {
+		next = TAILQ_NEXT(m, link);
+		if (is_locked(other, &m->row))
+			continue;
 		bytes += commit_row_size(&m->row);
 		if (bytes > BATCH_BYTES && b->count > 0)
 			break;
@@ -269,13 +323,17 @@ static struct lane *
 next_lane(struct committer *c)
 {
 	struct lane *first = &c->lane[0], *second = &c->lane[1];
+	struct lane *idle = first->inflight == 0 ? first : second;
 
 	if (c->queued == 0)
 		return NULL;
-	if (first->inflight == 0 ||
-	    (first->inflight == 1 && c->queued >= AHEAD_ROWS))
+	if (first->inflight + second->inflight == 0)
 		return first;
-	if (second->inflight == 0 && c->queued >= BESIDE_ROWS)
+	if (idle->inflight == 0)
+		return has_rows(c, idle, BESIDE_ROWS) ? idle : NULL;
+	if (first->inflight == 1 && has_rows(c, first, AHEAD_ROWS))
+		return first;
+	if (second->inflight == 1 && has_rows(c, second, AHEAD_ROWS))
 		return second;
 	return NULL;
 }
@@ -292,10 +350,10 @@ send_batches(void *arg)
 
 	c->woken = false;
 	while ((lane = next_lane(c)) != NULL) {
-		b = take_batch(c, row, by_row);
-		b->lane = lane;
+		b = take_batch(c, lane, row, by_row);
 		args = (struct pg_args){ 0 };
 		commit_rows_args(&args, row, b->count);
+		lane->under_way[lane->under_way[0] != NULL] = b;
 		lane->inflight++;
 		pg_call_move(lane->pool, commit_sql_batch, &args, on_batch, b);
 	}

@@ -3,8 +3,10 @@
  * committer.h - submissions of one worker share durable commits (D29).
  *
  * Rows that arrived while commits were under way go into the next one, at
- * most 64 rows or 4 MB, sorted by tenant and inbox. A connection has one batch
- * under way and at most one sent ahead; under load a second one helps.
+ * most 64 rows or 2 MB, sorted by tenant and inbox. Two connections take
+ * turns, one computing while the other's commit is written; each has one batch
+ * under way and at most one sent ahead. What one of them has locked, the other
+ * leaves alone (decision 0026).
  * Each row has its own outcome. When a whole batch fails, its rows go one by
  * one; when the connection is lost, each is looked up by its id on another
  * connection and, if it is not there, sent again under the same id.
@@ -38,7 +40,9 @@ struct commit_row {
 	    references;
 	struct uuid thread;
 	struct str labels, context;
-	int risk, findings_set, finding_max, attachments, tenant_epoch;
+	int risk, findings_set, finding_max, attachments;
+	bool links; /* it has some, or what could not be searched */
+	int tenant_epoch;
 	struct str tenant_box;
 	int inbox_epoch;
 	struct str inbox_box;

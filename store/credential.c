@@ -145,6 +145,7 @@ fill_limits(struct store_cred *c, const struct pg_result *res)
 	c->limits_version = pg_get_int(res, 0, "limits_version");
 	c->used_day = pg_get_int(res, 0, "used_day");
 	c->used_month = pg_get_int(res, 0, "used_month");
+	store_cred_counted(c);
 	c->held = pg_get_int(res, 0, "held");
 }
 

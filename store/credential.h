@@ -47,7 +47,8 @@ struct store_cred {
 	int lim_hour, lim_day, lim_month, lim_held;
 	int64_t lim_bytes;
 	int limits_version;
-	int used_day, used_month, held; /* at the time of the sign-in */
+	int used_day, used_month, held; /* at the time of the sign-in... */
+	int64_t used_on; /* ...the day of that, since 1970 */
 	int64_t reset_at; /* us since 1970, 0 = never */
 	char reset_by[64];
 	int64_t key_expires; /* us since 1970, 0 = never */
@@ -85,6 +86,13 @@ enum store_auth_use {
 struct store_auth *store_auth(struct store *st, struct str token,
     enum store_auth_use use, store_auth_fn *done, void *arg);
 void store_auth_cancel(struct store_auth *op);
+
+/* volume.c: the used_... fields have just been read. */
+void store_cred_counted(struct store_cred *cred);
+/* It stored one more. */
+void store_cred_sent(struct store_cred *cred);
+/* Would one more be unlike what its inbox sent before, in this month? */
+bool store_cred_volume_odd(const struct store_cred *cred);
 
 /* Wipes. Submissions begun with it go on. NULL is fine. */
 void store_cred_free(struct store_cred *cred);
@@ -128,6 +136,7 @@ struct store_claimed {
 	char key[STORE_TOKEN_MAX]; /* scope full */
 	char smtp_key[STORE_TOKEN_MAX]; /* scope send */
 	int epoch;
+	bool test; /* a test inbox: what it sends is captured */
 };
 typedef void store_claim_fn(
     void *arg, enum err_code code, const struct store_claimed *result);

@@ -138,40 +138,6 @@ decide_undo(const struct store_operator *who, const struct uuid *message,
 }
 
 static void
-fill_reject_all(void *out, struct arena *mem, const struct pg_result *res)
-{
-	struct reject_all_answer *o = out;
-
-	(void)mem;
-	o->n = pg_get_int(res, 0, "n");
-	o->more = pg_get_bool(res, 0, "more");
-}
-
-void
-decide_reject_all(const struct store_operator *who, int64_t tenant,
-    int64_t inbox, const char *category, const char *note, int limit,
-    struct reject_all_answer *out, review_done_fn *done, void *arg)
-{
-	struct review_call call = {
-		.sql = "select * from "
-		       "api.reject_all_1($1,$2,$3,$4,$5,$6,$7)",
-		.out = out,
-		.fill = fill_reject_all,
-		.done = done,
-		.arg = arg,
-	};
-
-	review_session_arg(&call.args, who);
-	review_id_arg(&call.args, tenant);
-	review_id_arg(&call.args, inbox);
-	pg_text(&call.args, category);
-	pg_text(&call.args, note);
-	pg_null(&call.args);
-	pg_i32(&call.args, limit);
-	review_call(who->db, &call);
-}
-
-static void
 fill_moved(void *out, struct arena *mem, const struct pg_result *res)
 {
 	struct moved_answer *o = out;

@@ -62,14 +62,4 @@ void decide_settle(const struct store_operator *who, const struct uuid *message,
     const int *ix, size_t n, const char *outcome, const char *note,
     struct moved_answer *out, review_done_fn *done, void *arg);
 
-struct reject_all_answer {
-	struct review_answer is;
-	int n; /* rejected by this call */
-	bool more;
-};
-/* Rejects at most `limit` of what is held in one inbox. */
-void decide_reject_all(const struct store_operator *who, int64_t tenant,
-    int64_t inbox, const char *category, const char *note, int limit,
-    struct reject_all_answer *out, review_done_fn *done, void *arg);
-
 #endif

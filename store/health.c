@@ -43,6 +43,9 @@ health_text(enum health_state state)
 		return "no database";
 	case HEALTH_OLD_SCHEMA:
 		return "the schema is too old: run posternctl migrate";
+	case HEALTH_NEW_SCHEMA:
+		return "the schema is too new: install the release that made "
+		       "it";
 	case HEALTH_NOT_DURABLE:
 		return "the database's settings could lose mail: run "
 		       "posternctl doctor";
@@ -62,7 +65,7 @@ health_text(enum health_state state)
 static bool
 recognize(struct health *h, const struct pg_result *res)
 {
-	struct health_identity now;
+	struct health_identity now, kept;
 	char history[HEALTH_HISTORY_MAX];
 	struct err err = { 0 };
 	bool fits;
@@ -72,9 +75,10 @@ recognize(struct health *h, const struct pg_result *res)
 	fits = !h->has_seen ||
 	       health_fits(&h->seen, &now, history, "this program", &err);
 	if (fits) {
-		h->seen = now;
+		kept = health_kept(h->has_seen ? &h->seen : NULL, &now);
+		h->seen = kept;
 		h->has_seen = true;
-		if (h->path == NULL || health_save(&now, h->path, false, &err))
+		if (h->path == NULL || health_save(&kept, h->path, false, &err))
 			return true;
 	}
 	log_error("daemon.database", KV("why", err.text));
@@ -93,6 +97,8 @@ judge(struct health *h, const struct pg_result *res)
 	    (clock_real_us() - pg_get_time(res, 0, "now")) / 1000);
 	if (pg_get_int(res, 0, "schema") < STORE_SCHEMA_MIN)
 		return HEALTH_OLD_SCHEMA;
+	if (pg_get_int(res, 0, "serves") > STORE_SCHEMA)
+		return HEALTH_NEW_SCHEMA;
 	if (!pg_get_bool(res, 0, "durable"))
 		return HEALTH_NOT_DURABLE;
 	if (pg_get_bool(res, 0, "restored"))

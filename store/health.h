@@ -25,6 +25,7 @@ enum health_state {
 	HEALTH_GOOD,
 	HEALTH_NO_DATABASE,
 	HEALTH_OLD_SCHEMA,
+	HEALTH_NEW_SCHEMA, /* contracted for a later release */
 	HEALTH_NOT_DURABLE,
 	HEALTH_FEW_PARTITIONS,
 	HEALTH_OTHER_DATABASE,
@@ -57,7 +58,8 @@ struct health_identity {
 	char deployment[33]; /* hex */
 	int epoch, gen, timeline;
 	int64_t system;
-	int64_t lsn; /* flushed so far, in bytes */
+	int64_t lsn; /* flushed so far, in bytes; what is kept: `sure` */
+	int64_t sure; /* what no failover can lose; 0: not known now */
 };
 
 /* `history` of HEALTH_HISTORY_MAX bytes; false when a part is missing. */
@@ -67,6 +69,9 @@ bool health_identify(
 MUST_CHECK bool health_fits(const struct health_identity *old,
     const struct health_identity *now, const char *history, const char *path,
     struct err *err);
+/* What to remember of `now`; `old` may be NULL. */
+struct health_identity health_kept(
+    const struct health_identity *old, const struct health_identity *now);
 /* 1 = read, 0 = there is none, -1 = unusable, with `err`. */
 MUST_CHECK int health_load(
     struct health_identity *out, const char *path, struct err *err);

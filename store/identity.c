@@ -35,6 +35,7 @@ health_identify(
 	out->system = pg_get_i64(res, 0, "system_id");
 	out->timeline = pg_get_int(res, 0, "timeline");
 	out->lsn = pg_get_i64(res, 0, "lsn");
+	out->sure = pg_get_i64(res, 0, "sure");
 	(void)snprintf(
 	    history, HEALTH_HISTORY_MAX, "%s", pg_get_text(res, 0, "history"));
 	return true;
@@ -97,6 +98,23 @@ health_fits(const struct health_identity *old,
 	log_warn("daemon.failover", KV("timeline", now->timeline),
 	    KV("why", "the database moved to a new timeline"));
 	return true;
+}
+
+/*
+ * Of what was flushed only as much as a standby is sure to have: the rest was
+ * acknowledged to nobody, and a failover may lose it.
+ */
+struct health_identity
+health_kept(
+    const struct health_identity *old, const struct health_identity *now)
+{
+	struct health_identity kept = *now;
+
+	kept.lsn = now->sure;
+	if (old != NULL && old->epoch == now->epoch &&
+	    old->timeline == now->timeline && old->lsn > kept.lsn)
+		kept.lsn = old->lsn;
+	return kept;
 }
 
 int

@@ -108,6 +108,7 @@ tell_usage(struct store_op *op, enum err_code code, const struct pg_result *res)
 			.messages = pg_get_i64(res, row, "messages"),
 			.recipients = pg_get_i64(res, row, "recipients"),
 			.bytes = pg_get_i64(res, row, "bytes"),
+			.cut = pg_get_time(res, row, "cut"),
 		};
 	}
 	op->done.usage(op->arg, code, u, n);

@@ -37,6 +37,7 @@ struct store_usage {
 	const char *day; /* 2026-01-31 */
 	int state; /* enum policy_state */
 	int64_t messages, recipients, bytes;
+	int64_t cut; /* not all: only from then on; 0: all */
 };
 typedef void store_usage_fn(
     void *arg, enum err_code code, const struct store_usage *u, size_t count);

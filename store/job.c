@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "store/review_call.h"
 
+#define RISK_MAX 100
+
 #define TEXT(col) review_text(mem, res, i, col)
 #define INT(col) pg_get_int(res, i, col)
 #define I64(col) pg_get_i64(res, i, col)
@@ -47,8 +49,8 @@ job_make(const struct store_operator *who, const struct job_request *request,
 {
 	const char verdict[] = { request->verdict, '\0' };
 	struct review_call call = review_begin(who,
-	    "select * from api.job_make_1($1,$2,$3,$4,$5,$6,$7,$8)", out, done,
-	    arg);
+	    "select * from api.job_make_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)", out,
+	    done, arg);
 	size_t i;
 
 	call.fill = fill_made;
@@ -66,6 +68,8 @@ job_make(const struct store_operator *who, const struct job_request *request,
 		pg_array_end(&call.args);
 	}
 	pg_text(&call.args, request->about);
+	pg_i32(&call.args, request->risk_from);
+	pg_i32(&call.args, request->risk_to > 0 ? request->risk_to : RISK_MAX);
 	review_call(who->db, &call);
 }
 
@@ -94,6 +98,29 @@ job_confirm(const struct store_operator *who, const struct uuid *job,
 	pg_text(&call.args, category);
 	pg_text(&call.args, note);
 	pg_text(&call.args, hint);
+	review_call(who->db, &call);
+}
+
+static void
+fill_undone(void *out, struct arena *mem, const struct pg_result *res)
+{
+	struct job_undone *o = out;
+
+	(void)mem;
+	o->remaining = pg_get_int(res, 0, "remaining");
+	o->back = pg_get_int(res, 0, "back");
+}
+
+void
+job_undo(const struct store_operator *who, const struct uuid *job, int limit,
+    struct job_undone *out, review_done_fn *done, void *arg)
+{
+	struct review_call call = review_begin(
+	    who, "select * from api.job_undo_1($1,$2,$3)", out, done, arg);
+
+	call.fill = fill_undone;
+	pg_uuid(&call.args, job);
+	pg_i32(&call.args, limit);
 	review_call(who->db, &call);
 }
 
@@ -221,6 +248,9 @@ fill_jobs(void *out, struct arena *mem, const struct pg_result *res)
 		j->done = INT("done");
 		j->failed = INT("failed");
 		j->refused = INT("refused");
+		j->undone = INT("undone");
+		j->undo_left =
+		    pg_is_null(res, i, "undo_ix") ? -1 : INT("undo_ix") - 1;
 		copy_bytes(j->items_sha256, 32, res, i, "items_sha256");
 		j->made_us = TIME("made_at");
 		j->confirmed_us = TIME("confirmed_at");

@@ -26,6 +26,7 @@ struct job_request {
 	struct uuid job; /* a new one */
 	char verdict; /* 'a' or 'r' */
 	int64_t tenant, inbox; /* 0: all */
+	int risk_from, risk_to; /* both 0: any */
 	const char *search, *about; /* about: in words, for the page */
 	const struct uuid *ids; /* these and no others */
 	size_t ids_n;
@@ -48,6 +49,14 @@ void job_confirm(const struct store_operator *who, const struct uuid *job,
     const unsigned char items[32], const char *category, const char *note,
     const char *hint, struct job_confirmed *out, review_done_fn *done,
     void *arg);
+struct job_undone {
+	struct review_answer is;
+	int remaining, back; /* to be looked at; came back in all */
+};
+/* Take back what it approved and what has not left; ends a job that runs. */
+void job_undo(const struct store_operator *who, const struct uuid *job,
+    int limit, struct job_undone *out, review_done_fn *done, void *arg);
+
 /* To JOB_PAUSED or JOB_CANCELED. */
 void job_stop(const struct store_operator *who, const struct uuid *job,
     enum job_state to, struct review_answer *out, review_done_fn *done,
@@ -94,6 +103,8 @@ struct job {
 	enum job_state state;
 	char *about, *category, *note, *hint;
 	int items, done, failed, refused;
+	int undone; /* came back */
+	int undo_left; /* still to be looked at; -1: nobody asked */
 	unsigned char items_sha256[32];
 	int64_t made_us, confirmed_us, moved_us, ended_us, now_us;
 	bool more; /* than the 50,000 it takes */

@@ -108,16 +108,20 @@ extern const char manage_roles_sql[];
 /* The Redis function library, store/postern.lua. */
 extern const char manage_redis_lua[];
 
-typedef void manage_migrated_fn(void *arg, const char *name);
+/* A file that was applied, or one that waits for `contract`. */
+typedef void manage_migrated_fn(void *arg, const char *name, bool applied);
 
 /*
  * Bring the schema up to date: one transaction per file, one migrator at a
- * time; `done` is told each file that was applied. False when a file that
- * was applied before has another content now, or one fails. `m` is a
+ * time; `told` hears of each file that was to do. Files that contract (their
+ * head says `-- contract: serves N`) wait unless `contract`, and then until
+ * no program is connected that knows less than N. False when a file that was
+ * applied before has another content now, one fails, the database was
+ * migrated by a later release, or an old program is connected. `m` is a
  * connection of l_migrate.
  */
-MUST_CHECK bool manage_migrate(
-    struct manage *m, manage_migrated_fn *done, void *arg, struct err *err);
+MUST_CHECK bool manage_migrate(struct manage *m, bool contract,
+    manage_migrated_fn *told, void *arg, struct err *err);
 /*
  * Roles and revokes; `m` is a superuser's connection. On a managed PostgreSQL
  * it may be less: `lacks` is told each hardening step that was refused.

@@ -392,6 +392,49 @@ store_message_reports(const struct store_cred *cred, const struct uuid *id,
 	return op;
 }
 
+static void
+tell_captures(
+    struct store_op *op, enum err_code code, const struct pg_result *res)
+{
+	size_t i, n = rows_of(code, res);
+	struct store_capture *c = xcalloc(n + 1, sizeof(*c));
+	struct buf *text = xcalloc(n + 1, sizeof(*text));
+	int row;
+
+	for (i = 0; i < n; i++) {
+		row = (int)i;
+		open_report(&text[i], &op->kek, res, row);
+		c[i] = (struct store_capture){
+			.n = pg_get_int(res, row, "n"),
+			.domain = pg_get_text(res, row, "domain"),
+			.rcpts = pg_get_text(res, row, "rcpts"),
+			.mail_from = pg_get_text(res, row, "mail_from"),
+			.at = pg_get_time(res, row, "at"),
+			.fields = buf_str(&text[i]),
+		};
+	}
+	op->done.captures(op->arg, code, c, n);
+	for (i = 0; i < n; i++)
+		buf_free(&text[i]);
+	free(text);
+	free(c);
+}
+
+struct store_op *
+store_message_captures(const struct store_cred *cred, const struct uuid *id,
+    const struct secret *kek, store_captures_fn *done, void *arg)
+{
+	struct pg_args args = { 0 };
+	struct store_op *op;
+
+	put_message(&args, cred, id);
+	op = store_op_ask(cred, "select * from api.my_captures_1($1,$2,$3,$4)",
+	    &args, tell_captures, arg);
+	op->kek = *kek;
+	op->done.captures = done;
+	return op;
+}
+
 /* The column that says where things stand, if there is one. */
 static void
 tell_state(struct store_op *op, enum err_code code, const struct pg_result *res)

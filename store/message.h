@@ -128,6 +128,21 @@ struct store_op *store_message_reports(const struct store_cred *cred,
     const struct uuid *id, const struct secret *kek, store_reports_fn *done,
     void *arg);
 
+/* What mail of a test inbox would have been on the wire. */
+struct store_capture {
+	int n; /* of the message's, 1.. */
+	const char *domain, *rcpts; /* its recipients, '\n' between */
+	const char *mail_from; /* the return path */
+	int64_t at;
+	struct str fields; /* in front of the frozen bytes; may be empty */
+};
+typedef void store_captures_fn(
+    void *arg, enum err_code code, const struct store_capture *c, size_t count);
+/* `kek` as store_message_raw() takes it. */
+struct store_op *store_message_captures(const struct store_cred *cred,
+    const struct uuid *id, const struct secret *kek, store_captures_fn *done,
+    void *arg);
+
 /* Code state_conflict: `state` says where the message is. */
 typedef void store_state_fn(void *arg, enum err_code code, int state);
 struct store_op *store_message_cancel(const struct store_cred *cred,
@@ -137,8 +152,9 @@ struct store_op *store_message_cancel(const struct store_cred *cred,
  * The frozen bytes, opened with the key that store_token_kek() made from the
  * agent's own key (copied, wiped at the end). `head` runs first, with the
  * message; `data` with each piece, in order, and returns false to pause
- * until store_raw_resume(); `end` runs once, last. Any code but 0 in `end`
- * means that what was given so far is not the message.
+ * until store_raw_resume(); `end` runs once, last. With `grant`, mail of the
+ * inbox that gave it; of `head`'s message only size and digest are there then.
+ * Any code but 0 in `end` means that what was given so far is not the message.
  */
 struct store_raw;
 struct store_raw_fns {
@@ -147,7 +163,7 @@ struct store_raw_fns {
 	void (*end)(void *arg, enum err_code code);
 };
 struct store_raw *store_message_raw(const struct store_cred *cred,
-    const struct uuid *id, const struct secret *kek,
+    const struct uuid *id, int64_t grant, const struct secret *kek,
     const struct store_raw_fns *fns, void *arg);
 void store_raw_resume(struct store_raw *raw);
 /* No callback any more. NULL is fine. */

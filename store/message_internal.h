@@ -5,6 +5,8 @@
 #ifndef STORE_MESSAGE_INTERNAL_H
 #define STORE_MESSAGE_INTERNAL_H
 
+#include "store/entry.h"
+#include "store/grant.h"
 #include "store/inbox.h"
 #include "store/message.h"
 #include "store/store_internal.h"
@@ -22,6 +24,7 @@ struct store_op {
 		store_recipients_fn *recipients;
 		store_events_fn *events;
 		store_reports_fn *reports;
+		store_captures_fn *captures;
 		store_state_fn *state;
 		store_keys_fn *keys;
 		store_limits_fn *limits;
@@ -29,6 +32,10 @@ struct store_op {
 		store_inbox_fn *inbox;
 		store_usage_fn *usage;
 		store_labels_fn *labels;
+		store_entries_fn *entries;
+		store_block_fn *block;
+		store_grants_fn *grants;
+		store_granted_fn *granted;
 	} done;
 	struct secret kek; /* for reports */
 	void *arg;

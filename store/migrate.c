@@ -4,6 +4,11 @@
  *
  * Files are applied in order and never edited after a release: their hash is
  * kept, and a difference stops the migration before anything is changed.
+ *
+ * A file expands the schema, so that the release before goes on working with
+ * it, unless its head says `-- contract: serves N`: it takes away what only
+ * programs that know less than migration N use, and waits until a person says
+ * that they are gone, and they are.
  */
 #include "store/manage.h"
 
@@ -15,10 +20,12 @@
 
 #include "base/xalloc.h"
 #include "store/manage_internal.h"
+#include "store/store.h"
 
 #define LOCK "select pg_advisory_lock(7307214170135950964)"
 #define UNLOCK "select pg_advisory_unlock(7307214170135950964)"
 #define NO_TRANSACTION "-- no-transaction"
+#define CONTRACT "-- contract: serves "
 
 static bool
 run(struct manage *m, const char *sql, struct err *err)
@@ -33,6 +40,21 @@ roll_back(struct manage *m)
 
 	if (!run(m, "ROLLBACK", &ignored))
 		return; /* the connection is gone, and with it all it did */
+}
+
+/* Of a file that contracts: what a program must know; 0: it expands. */
+static int
+serves(const struct manage_migration *mig)
+{
+	const char *line = mig->sql;
+
+	while (strncmp(line, "--", 2) == 0) {
+		if (strncmp(line, CONTRACT, sizeof(CONTRACT) - 1) == 0)
+			return atoi(line + sizeof(CONTRACT) - 1);
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	return 0;
 }
 
 /* -1 on error, 0 to do, 1 done before. */
@@ -91,9 +113,10 @@ record(struct manage *m, const struct manage_migration *mig, struct err *err)
 	pg_i32(&args, mig->version);
 	pg_text(&args, mig->name);
 	pg_bytes(&args, hash, sizeof(hash));
+	pg_i32(&args, serves(mig));
 	res = pg_sync_call(m->db,
-	    "insert into d.schema_migration(version, name, sha256) "
-	    "values ($1, $2, $3)",
+	    "insert into d.schema_migration(version, name, sha256, serves) "
+	    "values ($1, $2, $3, $4)",
 	    &args, err);
 	pg_args_free(&args);
 	pg_sync_free(res);
@@ -137,26 +160,112 @@ check(struct manage *m, const struct manage_migration *mig, struct err *err)
 	return done;
 }
 
+/* Has a later release been here? Then its posternctl is the one to use. */
+static bool
+is_known(struct manage *m, struct err *err)
+{
+	const struct manage_migration *mig = manage_migrations;
+	struct pg_result *res = NULL;
+	bool ok;
+	int newest = 0, last = 0;
+
+	for (; mig->name != NULL; mig++)
+		last = mig->version;
+	ok = run(m, "BEGIN; SET LOCAL ROLE p_owner", err);
+	if (ok)
+		res = pg_sync_call(m->db,
+		    "select to_regclass('d.schema_migration') is not null "
+		    "as yes",
+		    NULL, err);
+	ok = res != NULL;
+	if (ok && pg_get_bool(res, 0, "yes")) {
+		pg_sync_free(res);
+		res = pg_sync_call(m->db,
+		    "select coalesce(max(version), 0) as v "
+		    "from d.schema_migration",
+		    NULL, err);
+		ok = res != NULL;
+		newest = ok ? pg_get_int(res, 0, "v") : 0;
+	}
+	pg_sync_free(res);
+	roll_back(m);
+	if (ok && newest > last)
+		err_set(err, EPROTO,
+		    "the database has migration %d of a later release, and "
+		    "this one knows %d: use that release's posternctl",
+		    newest, last);
+	return ok && newest <= last;
+}
+
+/* Is nobody connected who knows less than `mig` serves? */
+static bool
+is_alone(struct manage *m, const struct manage_migration *mig, struct err *err)
+{
+	struct pg_args args = { 0 };
+	struct pg_result *res = NULL;
+	bool ok = run(m, "BEGIN; SET LOCAL ROLE p_ctl", err);
+
+	pg_i32(&args, serves(mig));
+	if (ok)
+		res = pg_sync_call(m->db,
+		    "select string_agg(distinct a.application_name, ', ') "
+		    "as who from pg_stat_activity a "
+		    "where a.datname = current_database() and a.usename in "
+		    "('l_gateway', 'l_review', 'l_worker', 'l_seal', "
+		    "'l_auth') and coalesce(substring(a.application_name "
+		    "from '" STORE_KNOWS "([0-9]{1,9})$')::int, 0) < $1",
+		    &args, err);
+	pg_args_free(&args);
+	ok = res != NULL && pg_is_null(res, 0, "who");
+	if (res != NULL && !ok)
+		err_set(err, EBUSY,
+		    "%s takes away what these still use; restart them with "
+		    "this release first: %.200s",
+		    mig->name, pg_get_text(res, 0, "who"));
+	pg_sync_free(res);
+	roll_back(m);
+	return ok;
+}
+
+/* One file, as far as its turn has come. */
+static bool
+step(struct manage *m, const struct manage_migration *mig, bool contract,
+    manage_migrated_fn *told, void *arg, struct err *err)
+{
+	bool now = contract || serves(mig) == 0;
+	int done = check(m, mig, err);
+
+	if (done != 0)
+		return done > 0;
+	if (now && serves(mig) != 0 && !is_alone(m, mig, err))
+		return false;
+	if (now && !apply(m, mig, err))
+		return false;
+	told(arg, mig->name, now);
+	return true;
+}
+
 bool
-manage_migrate(
-    struct manage *m, manage_migrated_fn *told, void *arg, struct err *err)
+manage_migrate(struct manage *m, bool contract, manage_migrated_fn *told,
+    void *arg, struct err *err)
 {
 	const struct manage_migration *mig;
 	struct err ignored;
-	bool ok = true;
-	int done = 0;
+	bool ok;
 
 	if (!run(m,
 		"SET lock_timeout = '5s'; SET statement_timeout = 0;"
 		"SET idle_in_transaction_session_timeout = 0;" LOCK,
 		err))
 		return false;
-	for (mig = manage_migrations; ok && mig->name != NULL; mig++) {
-		done = check(m, mig, err);
-		ok = done >= 0 && (done == 1 || apply(m, mig, err));
-		if (ok && done == 0)
-			told(arg, mig->name);
-	}
+	ok = is_known(m, err);
+	/* What expands comes first, whatever waits between. */
+	for (mig = manage_migrations; ok && mig->name != NULL; mig++)
+		ok = (contract && serves(mig) != 0) ||
+		     step(m, mig, false, told, arg, err);
+	for (mig = manage_migrations; ok && contract && mig->name != NULL;
+	     mig++)
+		ok = step(m, mig, true, told, arg, err);
 	if (!run(m, UNLOCK, &ignored))
 		return false;
 	return ok;

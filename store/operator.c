@@ -110,11 +110,12 @@ fill_session(void *out, struct arena *mem, const struct pg_result *res)
 }
 
 void
-operator_session_touch(const struct store_operator *who, struct arena *mem,
-    struct operator_session *out, review_done_fn *done, void *arg)
+operator_session_touch(const struct store_operator *who, bool used,
+    struct arena *mem, struct operator_session *out, review_done_fn *done,
+    void *arg)
 {
 	struct review_call call = {
-		.sql = "select * from api.session_touch_1($1)",
+		.sql = "select * from api.session_touch_1($1,$2)",
 		.mem = mem,
 		.out = out,
 		.fill = fill_session,
@@ -123,6 +124,7 @@ operator_session_touch(const struct store_operator *who, struct arena *mem,
 	};
 
 	review_session_arg(&call.args, who);
+	pg_bool(&call.args, used);
 	review_call(who->db, &call);
 }
 

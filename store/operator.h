@@ -84,8 +84,10 @@ struct operator_session {
 	bool totp; /* has an authenticator app in use */
 	int passkeys;
 };
-void operator_session_touch(const struct store_operator *who, struct arena *mem,
-    struct operator_session *out, review_done_fn *done, void *arg);
+/* `used`: a person asks, which keeps an idle session alive. */
+void operator_session_touch(const struct store_operator *who, bool used,
+    struct arena *mem, struct operator_session *out, review_done_fn *done,
+    void *arg);
 void operator_session_end(const struct store_operator *who, bool everywhere,
     struct review_answer *out, review_done_fn *done, void *arg);
 

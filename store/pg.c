@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/xalloc.h"
+#include "store/store.h"
 
 #define TICK_MS 50
 /* The server stops a statement itself; after this we stop believing it. */
@@ -55,12 +56,14 @@ pg_conninfo_fill(struct pg_conninfo *ci, const struct pg_conf *conf)
 	    "-c idle_in_transaction_session_timeout=5000",
 	    conf->deadline_ms);
 	snprintf(ci->port, sizeof(ci->port), "%u", conf->port % 65536);
+	snprintf(ci->name, sizeof(ci->name), "%.30s" STORE_KNOWS "%d",
+	    conf->program != NULL ? conf->program : "postern", STORE_SCHEMA);
 #define PUT(k, v) (ci->key[n] = (k), ci->value[n] = (v), n++)
 	PUT("host", conf->socket);
 	PUT("port", ci->port);
 	PUT("dbname", conf->database);
 	PUT("user", conf->user);
-	PUT("application_name", conf->program);
+	PUT("application_name", ci->name);
 	PUT("client_encoding", "UTF8");
 	PUT("options", ci->options);
 	PUT("connect_timeout", "5");

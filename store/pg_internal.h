@@ -62,7 +62,7 @@ struct pg_pool {
 /* Values for PQconnectStartParams(); NULL-terminated, borrowed from conf. */
 struct pg_conninfo {
 	const char *key[12], *value[12];
-	char options[160], port[8];
+	char options[160], port[8], name[64];
 };
 void pg_conninfo_fill(struct pg_conninfo *ci, const struct pg_conf *conf);
 void pg_conf_defaults(struct pg_conf *out, const struct pg_conf *in);

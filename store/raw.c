@@ -21,6 +21,7 @@ struct store_raw {
 	struct store *st;
 	struct store_cred cred; /* a copy; in no list */
 	struct uuid id;
+	int64_t grant; /* 0: mail of its own */
 	struct secret kek;
 	struct store_raw_fns fns;
 	void *arg;
@@ -93,19 +94,57 @@ fetch(struct store_raw *raw)
 	struct pg_args args = { 0 };
 
 	store_cred_args(&args, &raw->cred);
+	if (raw->grant != 0)
+		pg_i64(&args, raw->grant);
 	pg_uuid(&args, &raw->id);
 	pg_i32(&args, raw->next);
 	pg_i32(&args, CHUNKS_AT_ONCE);
 	raw->req = pg_call_move(raw->st->large,
-	    "select * from api.my_body_1($1,$2,$3,$4,$5,$6)", &args, on_chunks,
-	    raw);
+	    raw->grant != 0
+		? "select * from api.granted_body_1($1,$2,$3,$4,$5,$6,$7)"
+		: "select * from api.my_body_1($1,$2,$3,$4,$5,$6)",
+	    &args, on_chunks, raw);
+}
+
+/* The 32 bytes of a public key; false: there are not as many. */
+static bool
+take_pub(unsigned char out[32], const struct pg_result *res, const char *column)
+{
+	struct str pub = pg_get_bytes(res, 0, column);
+
+	if (pub.n != 32)
+		return false;
+	memcpy(out, pub.p, 32);
+	return true;
+}
+
+/* The private key of the inbox: of this one, or of that which gave a grant. */
+static bool
+open_inbox(struct secret *priv, const struct store_raw *raw,
+    const struct pg_result *res, const unsigned char pub[32])
+{
+	struct str wrapped = pg_get_bytes(res, 0, "wrapped"), box;
+	struct secret own = { 0 };
+	unsigned char own_pub[32];
+	bool ok;
+
+	if (raw->grant == 0)
+		return seal_unwrap(priv, &raw->kek, pub, wrapped);
+	box = pg_get_bytes(res, 0, "grant_box");
+	ok = box.n == 32 + SEAL_BOX_EXTRA &&
+	     take_pub(own_pub, res, "own_pub") &&
+	     seal_unwrap(&own, &raw->kek, own_pub, wrapped) &&
+	     seal_box_open(priv->b, box, own_pub, &own);
+	if (ok)
+		priv->n = 32;
+	secret_wipe(&own);
+	return ok;
 }
 
 /* Inbox key from the wrapped one, hour key from its box, message key. */
 static bool
 open_keys(struct store_raw *raw, const struct pg_result *res)
 {
-	struct str pub = pg_get_bytes(res, 0, "inbox_pub");
 	struct secret priv = { 0 }, hour = { 0 }, key = { 0 };
 	struct seal_id id = {
 		.tenant = (uint64_t)pg_get_i64(res, 0, "tenant_id"),
@@ -114,16 +153,13 @@ open_keys(struct store_raw *raw, const struct pg_result *res)
 		.version = (uint16_t)pg_get_int(res, 0, "version"),
 	};
 	unsigned char pub32[32];
-	bool ok = false;
+	bool ok;
 
 	memcpy(id.deployment, raw->cred.deployment, sizeof(id.deployment));
-	if (pub.n == sizeof(pub32)) {
-		memcpy(pub32, pub.p, sizeof(pub32));
-		ok = seal_unwrap(&priv, &raw->kek, pub32,
-			 pg_get_bytes(res, 0, "wrapped")) &&
-		     seal_hour_open(&hour, pg_get_bytes(res, 0, "inbox_box"),
-			 pub32, &priv);
-	}
+	ok = take_pub(pub32, res, "inbox_pub") &&
+	     open_inbox(&priv, raw, res, pub32) &&
+	     seal_hour_open(
+		 &hour, pg_get_bytes(res, 0, "inbox_box"), pub32, &priv);
 	if (ok) {
 		seal_message_key(&key, &hour, &id);
 		raw->open =
@@ -141,7 +177,8 @@ on_message(void *arg, enum pg_err err, const struct pg_result *res)
 {
 	struct store_raw *raw = arg;
 	enum err_code code = store_row_code(err, res);
-	struct store_message m;
+	struct store_message m = { 0 };
+	struct str digest;
 
 	raw->req = NULL;
 	if (code != E_NONE) {
@@ -153,7 +190,15 @@ on_message(void *arg, enum pg_err err, const struct pg_result *res)
 		end(raw, E_MISSING_PERMISSION);
 		return;
 	}
-	store_message_read(&m, res, 0);
+	if (raw->grant == 0) {
+		store_message_read(&m, res, 0);
+	} else {
+		m.size = pg_get_i64(res, 0, "size");
+		m.chunks = pg_get_int(res, 0, "chunks");
+		digest = pg_get_bytes(res, 0, "digest");
+		if (digest.n == sizeof(m.digest))
+			memcpy(m.digest, digest.p, digest.n);
+	}
 	raw->chunks = m.chunks;
 	raw->in_data = true;
 	raw->fns.head(raw->arg, &m);
@@ -166,7 +211,8 @@ on_message(void *arg, enum pg_err err, const struct pg_result *res)
 
 struct store_raw *
 store_message_raw(const struct store_cred *cred, const struct uuid *id,
-    const struct secret *kek, const struct store_raw_fns *fns, void *arg)
+    int64_t grant, const struct secret *kek, const struct store_raw_fns *fns,
+    void *arg)
 {
 	struct store_raw *raw = xcalloc(1, sizeof(*raw));
 	struct pg_args args = { 0 };
@@ -174,13 +220,18 @@ store_message_raw(const struct store_cred *cred, const struct uuid *id,
 	raw->st = cred->store;
 	raw->cred = *cred;
 	raw->id = *id;
+	raw->grant = grant;
 	raw->kek = *kek;
 	raw->fns = *fns;
 	raw->arg = arg;
 	store_cred_args(&args, cred);
+	if (grant != 0)
+		pg_i64(&args, grant);
 	pg_uuid(&args, id);
 	raw->req = pg_call_move(raw->st->pool,
-	    "select * from api.my_get_1($1,$2,$3,$4)", &args, on_message, raw);
+	    grant != 0 ? "select * from api.granted_get_1($1,$2,$3,$4,$5)"
+		       : "select * from api.my_get_1($1,$2,$3,$4)",
+	    &args, on_message, raw);
 	return raw;
 }
 

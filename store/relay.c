@@ -5,6 +5,7 @@
  */
 #include "store/relay.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "base/xalloc.h"
 #include "store/pg.h"
 #include "store/relay_internal.h"
+#include "store/relay_set.h"
 #include "store/store.h"
 
 #define POOL_CONNS 4
@@ -27,8 +29,10 @@ relay_new(struct loop *loop, const struct conf *conf)
 	store_pg_conf(&pc, conf, "l_worker", "postern-deliver");
 	pc.conns = POOL_CONNS;
 	pc.queue = POOL_QUEUE;
+	r->loop = loop;
 	r->pool = pg_pool_new(loop, &pc);
 	LIST_INIT(&r->ops);
+	relay_lanes_open(r);
 	return r;
 }
 
@@ -41,9 +45,11 @@ relay_free(struct relay *r)
 		return;
 	pg_pool_free(r->pool);
 	while ((op = LIST_FIRST(&r->ops)) != NULL) {
+		relay_leave(op);
 		LIST_REMOVE(op, link);
 		free(op);
 	}
+	relay_lanes_close(r);
 	free(r);
 }
 
@@ -59,18 +65,28 @@ relay_cancel(struct relay_op *op)
 	if (op == NULL)
 		return;
 	pg_cancel(op->req);
+	relay_leave(op);
 	LIST_REMOVE(op, link);
 	free(op);
+}
+
+struct relay_op *
+relay_op_new(struct relay *r, void *arg)
+{
+	struct relay_op *op = xcalloc(1, sizeof(*op));
+
+	op->relay = r;
+	op->arg = arg;
+	LIST_INSERT_HEAD(&r->ops, op, link);
+	return op;
 }
 
 struct relay_op *
 relay_call(struct relay *r, const char *sql, struct pg_args *a,
     pg_done_fn *done, void *arg)
 {
-	struct relay_op *op = xcalloc(1, sizeof(*op));
+	struct relay_op *op = relay_op_new(r, arg);
 
-	op->arg = arg;
-	LIST_INSERT_HEAD(&r->ops, op, link);
 	op->req = pg_call_move(r->pool, sql, a, done, op);
 	return op;
 }
@@ -81,6 +97,7 @@ relay_take(void *arg)
 {
 	struct relay_op *op = arg, copy = *op;
 
+	relay_leave(op);
 	LIST_REMOVE(op, link);
 	free(op);
 	return copy;
@@ -145,6 +162,7 @@ on_claim(void *arg, enum pg_err err, const struct pg_result *res)
 		l->message = pg_get_uuid(res, row, "message_id");
 		l->lease = pg_get_uuid(res, row, "lease");
 		l->attempts = pg_get_int(res, row, "attempts");
+		l->test = pg_get_bool(res, row, "test");
 		memcpy(l->domain, domain, len + 1);
 	}
 	op.fn.claim(op.arg, st, v, n);
@@ -176,18 +194,44 @@ relay_claim(struct relay *r, const char *worker, int limit, int lease_s,
 }
 
 static void
-fill_release(struct relay_message *m, const struct pg_result *res)
+fill_release(struct relay_message *m, const struct pg_result *res, int row)
 {
-	m->digest = pg_get_bytes(res, 0, "digest");
-	m->body_tag = pg_get_bytes(res, 0, "body_tag");
-	m->relay_box = pg_get_bytes(res, 0, "relay_box");
-	m->tag = pg_get_bytes(res, 0, "tag");
-	m->proofs = pg_get_bytes(res, 0, "proofs");
-	m->by_policy = strcmp(pg_get_text(res, 0, "release_by"), "o") != 0;
-	m->mode = pg_get_int(res, 0, "release_mode");
-	m->mode_epoch = pg_get_int(res, 0, "release_mode_epoch");
-	m->expiry = pg_get_i64(res, 0, "expiry");
-	m->now_us = pg_get_i64(res, 0, "now_us");
+	m->digest = pg_get_bytes(res, row, "digest");
+	m->body_tag = pg_get_bytes(res, row, "body_tag");
+	m->relay_box = pg_get_bytes(res, row, "relay_box");
+	m->tag = pg_get_bytes(res, row, "tag");
+	m->proofs = pg_get_bytes(res, row, "proofs");
+	m->by_policy = strcmp(pg_get_text(res, row, "release_by"), "o") != 0;
+	m->mode = pg_get_int(res, row, "release_mode");
+	m->mode_epoch = pg_get_int(res, row, "release_mode_epoch");
+	m->expiry = pg_get_i64(res, row, "expiry");
+	m->now_us = pg_get_i64(res, row, "now_us");
+}
+
+static void
+fill_message(struct relay_message *m, const struct pg_result *res, int row)
+{
+	m->deployment = pg_get_bytes(res, row, "deployment");
+	m->epoch = (uint32_t)pg_get_int(res, row, "epoch");
+	m->tenant = pg_get_i64(res, row, "tenant_id");
+	m->inbox = pg_get_i64(res, row, "inbox_id");
+	m->version = (uint16_t)pg_get_int(res, row, "version");
+	m->round = (uint32_t)pg_get_int(res, row, "round");
+	m->test = pg_get_bool(res, row, "test");
+	m->may_duplicate = pg_get_bool(res, row, "may_duplicate");
+	m->mail_from = str_of(pg_get_text(res, row, "mail_from"));
+	m->rcpts = str_of(pg_get_text(res, row, "rcpts"));
+	m->params = str_of(pg_get_text(res, row, "params"));
+	m->due_ix = str_of(pg_get_text(res, row, "due_ix"));
+	m->size = pg_get_i64(res, row, "size");
+	m->chunks = pg_get_int(res, row, "chunks");
+	m->attempts = pg_get_int(res, row, "attempts");
+	m->send_at = pg_get_i64(res, row, "send_at");
+	m->not_after = pg_get_i64(res, row, "not_after");
+	m->routed = pg_get_bool(res, row, "routed");
+	m->one_click = pg_get_bool(res, row, "one_click");
+	m->released_us = pg_get_i64(res, row, "released_us");
+	fill_release(m, res, row);
 }
 
 static void
@@ -203,26 +247,24 @@ on_fetch(void *arg, enum pg_err err, const struct pg_result *res)
 		    NULL);
 		return;
 	}
-	m.deployment = pg_get_bytes(res, 0, "deployment");
-	m.epoch = (uint32_t)pg_get_int(res, 0, "epoch");
-	m.tenant = pg_get_i64(res, 0, "tenant_id");
-	m.inbox = pg_get_i64(res, 0, "inbox_id");
-	m.version = (uint16_t)pg_get_int(res, 0, "version");
-	m.round = (uint32_t)pg_get_int(res, 0, "round");
-	m.test = pg_get_bool(res, 0, "test");
-	m.may_duplicate = pg_get_bool(res, 0, "may_duplicate");
-	m.mail_from = str_of(pg_get_text(res, 0, "mail_from"));
-	m.rcpts = str_of(pg_get_text(res, 0, "rcpts"));
-	m.params = str_of(pg_get_text(res, 0, "params"));
-	m.due_ix = str_of(pg_get_text(res, 0, "due_ix"));
-	m.size = pg_get_i64(res, 0, "size");
-	m.chunks = pg_get_int(res, 0, "chunks");
-	m.attempts = pg_get_int(res, 0, "attempts");
-	m.send_at = pg_get_i64(res, 0, "send_at");
-	m.not_after = pg_get_i64(res, 0, "not_after");
-	m.routed = pg_get_bool(res, 0, "routed");
-	m.released_us = pg_get_i64(res, 0, "released_us");
-	fill_release(&m, res);
+	fill_message(&m, res, 0);
+	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
+}
+
+static void
+on_fetched(
+    struct relay_op *arg, enum pg_err err, const struct pg_result *res, int row)
+{
+	struct relay_op op = relay_take(arg);
+	struct relay_message m = { 0 };
+
+	if (err != PG_OK) {
+		op.fn.fetch(op.arg, RELAY_LOST, relay_why_of(err, res), NULL);
+		return;
+	}
+	fill_message(&m, res, row);
+	if (!pg_is_null(res, row, "data"))
+		m.body = pg_get_bytes(res, row, "data");
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
 
@@ -230,13 +272,15 @@ struct relay_op *
 relay_fetch(struct relay *r, const struct store_lease *l, relay_fetch_fn *done,
     void *arg)
 {
+	struct relay_item item = { .lease = *l };
 	struct pg_args a = { 0 };
-	struct relay_op *op;
+	struct relay_op *op = relay_op_new(r, arg);
 
 	relay_lease_args(&a, l);
-	op = relay_call(
-	    r, "select * from api.fetch_1($1,$2,$3,$4)", &a, on_fetch, arg);
 	op->fn.fetch = done;
+	op->set_done = on_fetched;
+	relay_join(op, RELAY_LANE_FETCH, &item,
+	    "select * from api.fetch_1($1,$2,$3,$4)", &a, on_fetch);
 	return op;
 }
 
@@ -328,25 +372,72 @@ on_gate(void *arg, enum pg_err err, const struct pg_result *res)
 	op.fn.done(op.arg, st, why);
 }
 
-struct relay_op *
-relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
-    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
+/* Of a set: go. */
+static void
+on_went(
+    struct relay_op *arg, enum pg_err err, const struct pg_result *res, int row)
 {
-	struct pg_args a = { 0 };
+	struct relay_op op = relay_take(arg);
+
+	(void)row;
+	op.fn.done(op.arg, err == PG_OK ? RELAY_DONE : RELAY_LOST,
+	    err == PG_OK ? "" : relay_why_of(err, res));
+}
+
+/* Together with others, if there are not too many recipients. */
+static struct relay_op *
+gate_call(struct relay *r, enum relay_lane_kind kind, struct relay_item *item,
+    const int *ix, size_t n, const char *sql, struct pg_args *a,
+    relay_done_fn *done, void *arg)
+{
 	struct relay_op *op;
 
-	relay_lease_args(&a, l);
-	pg_text(&a, mx);
-	pg_text(&a, tls);
-	ix_args(&a, ix, n);
-	op = relay_call(r, "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)",
-	    &a, on_gate, arg);
+	if (n > RELAY_SET_RCPTS) {
+		op = relay_call(r, sql, a, on_gate, arg);
+		op->fn.done = done;
+		return op;
+	}
+	op = relay_op_new(r, arg);
 	op->fn.done = done;
+	op->set_done = on_went;
+	relay_item_ix(item, ix, n);
+	relay_join(op, kind, item, sql, a, on_gate);
 	return op;
 }
 
 struct relay_op *
+relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
+    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
+{
+	struct relay_item item = { .lease = *l };
+	struct pg_args a = { 0 };
+
+	(void)snprintf(item.mx, sizeof(item.mx), "%s", mx);
+	(void)snprintf(item.tls, sizeof(item.tls), "%s", tls);
+	relay_lease_args(&a, l);
+	pg_text(&a, mx);
+	pg_text(&a, tls);
+	ix_args(&a, ix, n);
+	return gate_call(r, RELAY_LANE_ATTEMPT, &item, ix, n,
+	    "select * from api.attempt_1($1,$2,$3,$4,$5,$6,$7)", &a, done, arg);
+}
+
+struct relay_op *
 relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
+    relay_done_fn *done, void *arg)
+{
+	struct relay_item item = { .lease = *l };
+	struct pg_args a = { 0 };
+
+	relay_lease_args(&a, l);
+	ix_args(&a, ix, n);
+	return gate_call(r, RELAY_LANE_DOT, &item, ix, n,
+	    "select * from api.dot_1($1,$2,$3,$4,$5)", &a, done, arg);
+}
+
+struct relay_op *
+relay_capture(struct relay *r, const struct store_lease *l, const int *ix,
+    size_t n, struct str mail_from, int key_epoch, struct str sealed,
     relay_done_fn *done, void *arg)
 {
 	struct pg_args a = { 0 };
@@ -354,8 +445,12 @@ relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
 
 	relay_lease_args(&a, l);
 	ix_args(&a, ix, n);
-	op = relay_call(
-	    r, "select * from api.dot_1($1,$2,$3,$4,$5)", &a, on_gate, arg);
+	pg_str(&a, mail_from);
+	pg_i32(&a, key_epoch);
+	pg_bytes(&a, sealed.p, sealed.n);
+	op = relay_call(r,
+	    "select * from api.capture_1($1,$2,$3,$4,$5,$6,$7,$8)", &a, on_gate,
+	    arg);
 	op->fn.done = done;
 	return op;
 }

@@ -32,6 +32,7 @@ struct store_lease {
 	char domain[RELAY_DOMAIN_MAX + 1];
 	struct uuid lease;
 	int attempts; /* made before this lease */
+	bool test; /* mail of a test inbox: captured, never sent */
 };
 
 enum relay_status {
@@ -56,7 +57,9 @@ struct relay_message {
 	int mode, mode_epoch; /* of a release by policy */
 	bool routed; /* ask relay_routes() */
 	int64_t released_us; /* when it was approved */
+	bool one_click; /* ask relay_one_click() */
 	struct str proofs; /* of approvals by passkey, each behind its length */
+	struct str body; /* its only chunk; p NULL: ask relay_body() */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */
@@ -135,6 +138,9 @@ typedef void relay_route_fn(void *arg, enum relay_status st, const char *why,
 /* `pub`: 32 bytes of the inbox's key, else empty. */
 typedef void relay_key_fn(void *arg, enum relay_status st, const char *why,
     struct str pub, int epoch, bool delay_told);
+/* `token`: 34 bytes for the link of this recipient; empty: it gets none. */
+typedef void relay_one_click_fn(
+    void *arg, enum relay_status st, const char *why, struct str token);
 typedef void relay_stats_fn(
     void *arg, enum relay_status st, const struct relay_stats *stats);
 
@@ -161,6 +167,8 @@ struct relay_op *relay_dkim_keys(struct relay *r, const struct store_lease *l,
 /* At most one rule that says which way, and one that demands TLS. */
 struct relay_op *relay_routes(struct relay *r, const struct store_lease *l,
     relay_route_fn *done, void *arg);
+struct relay_op *relay_one_click(struct relay *r, const struct store_lease *l,
+    int ix, relay_one_click_fn *done, void *arg);
 /* At most `limit` chunks from `from`. */
 struct relay_op *relay_body(struct relay *r, const struct store_lease *l,
     int from, int limit, relay_body_fn *done, void *arg);
@@ -175,6 +183,11 @@ struct relay_op *relay_attempt(struct relay *r, const struct store_lease *l,
 /* The last gate, committed before the final dot. REFUSED = no dot. */
 struct relay_op *relay_dot(struct relay *r, const struct store_lease *l,
     const int *ix, size_t n, relay_done_fn *done, void *arg);
+/* Instead of all of these, for a test inbox: what would have left. REFUSED as
+ * of relay_dot(). `sealed`: the fields in front, to the inbox's key. */
+struct relay_op *relay_capture(struct relay *r, const struct store_lease *l,
+    const int *ix, size_t n, struct str mail_from, int key_epoch,
+    struct str sealed, relay_done_fn *done, void *arg);
 /* `reports` may be NULL. */
 struct relay_op *relay_finish(struct relay *r, const struct store_lease *l,
     const struct relay_rcpt *v, size_t n, int retry_s,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* relay_internal.h - what relay.c and relay_way.c share. */
+/* relay_internal.h - what the files of relay.h share. */
 #ifndef STORE_RELAY_INTERNAL_H
 #define STORE_RELAY_INTERNAL_H
 
@@ -8,10 +8,50 @@
 #include "store/pg.h"
 #include "store/relay.h"
 
+/* Room for RELAY_SET_RCPTS numbers of up to 1000 in braces. */
+#define RELAY_IX_TEXT 128
+
+enum relay_lane_kind {
+	RELAY_LANE_FETCH,
+	RELAY_LANE_ATTEMPT,
+	RELAY_LANE_DOT,
+	RELAY_LANE_SENT,
+	RELAY_LANES,
+};
+
+/* What a call that may go in a set says; see relay_set.h. */
+struct relay_item {
+	struct store_lease lease;
+	char ix[RELAY_IX_TEXT];
+	char mx[256], tls[128];
+	int code;
+	char enhanced[16], text[256];
+};
+
+struct relay_op;
+struct relay_set;
+/* Of a set: this op's part of the answer is `row`. */
+typedef void relay_set_fn(
+    struct relay_op *op, enum pg_err err, const struct pg_result *res, int row);
+
 struct relay_op {
 	LIST_ENTRY(relay_op) link;
-	struct pg_req *req;
+	struct relay *relay;
+	struct pg_req *req; /* of its own */
 	void *arg;
+
+	/* In a lane, until it is answered or goes alone. */
+	TAILQ_ENTRY(relay_op) queued;
+	struct relay_lane *lane;
+	struct relay_set *set;
+	size_t place; /* in `set` */
+	bool waits;
+	struct relay_item item;
+	const char *sql;
+	struct pg_args single;
+	pg_done_fn *single_done;
+	relay_set_fn *set_done;
+
 	size_t n; /* rows that must come back from beat */
 	union {
 		relay_claim_fn *claim;
@@ -22,15 +62,33 @@ struct relay_op {
 		relay_dkim_fn *dkim;
 		relay_route_fn *route;
 		relay_key_fn *key;
+		relay_one_click_fn *one_click;
 	} fn;
 };
 
 LIST_HEAD(relay_ops, relay_op);
+TAILQ_HEAD(relay_queue, relay_op);
+
+/* Calls of one kind; one of them, or one set of them, is under way. */
+struct relay_lane {
+	struct relay *relay;
+	enum relay_lane_kind kind;
+	struct relay_queue waiting;
+	struct relay_set *set;
+};
 
 struct relay {
+	struct loop *loop;
 	struct pg_pool *pool;
 	struct relay_ops ops;
+	struct relay_lane lane[RELAY_LANES];
+	int lane_next; /* whose turn it is */
+	int lanes_busy;
+	bool kicked;
 };
+
+/* An op that no call carries yet. */
+struct relay_op *relay_op_new(struct relay *r, void *arg);
 
 struct relay_op *relay_call(struct relay *r, const char *sql, struct pg_args *a,
     pg_done_fn *done, void *arg);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* relay_result.c - how a delivery ended, and what the sender is told of it. */
+#include <stdio.h>
 #include <string.h>
 
-#include "store/relay_internal.h"
+#include "store/relay_set.h"
 
 static void
 result_args(struct pg_args *a, const struct relay_rcpt *v, size_t n)
@@ -55,6 +56,44 @@ report_args(struct pg_args *a, const struct relay_reports *r)
 	pg_array_end(a);
 }
 
+/* All were taken with one reply, and there is nothing to tell. */
+static bool
+is_sent(struct relay_item *item, const struct relay_rcpt *v, size_t n,
+    const struct relay_reports *reports)
+{
+	int ix[RELAY_SET_RCPTS];
+	size_t i;
+
+	if (n == 0 || n > RELAY_SET_RCPTS || v[0].code == 0 ||
+	    (reports != NULL && reports->n > 0))
+		return false;
+	for (i = 0; i < n; i++) {
+		if (v[i].result != RELAY_DELIVERED || v[i].code != v[0].code ||
+		    strcmp(v[i].enhanced, v[0].enhanced) != 0 ||
+		    strcmp(v[i].text, v[0].text) != 0)
+			return false;
+		ix[i] = v[i].ix;
+	}
+	relay_item_ix(item, ix, n);
+	item->code = v[0].code;
+	(void)snprintf(
+	    item->enhanced, sizeof(item->enhanced), "%s", v[0].enhanced);
+	(void)snprintf(item->text, sizeof(item->text), "%s", v[0].text);
+	return true;
+}
+
+/* Of a set: the results are stored. */
+static void
+on_stored(
+    struct relay_op *arg, enum pg_err err, const struct pg_result *res, int row)
+{
+	struct relay_op op = relay_take(arg);
+
+	(void)row;
+	op.fn.done(op.arg, err == PG_OK ? RELAY_DONE : RELAY_LOST,
+	    err == PG_OK ? "" : relay_why_of(err, res));
+}
+
 struct relay_op *
 relay_finish(struct relay *r, const struct store_lease *l,
     const struct relay_rcpt *v, size_t n, int retry_s,
@@ -62,6 +101,7 @@ relay_finish(struct relay *r, const struct store_lease *l,
 {
 	const char *sql =
 	    "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)";
+	struct relay_item item = { .lease = *l };
 	struct pg_args a = { 0 };
 	struct relay_op *op;
 
@@ -74,8 +114,13 @@ relay_finish(struct relay *r, const struct store_lease *l,
 		sql = "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,"
 		      "$10,$11,$12,$13,$14,$15)";
 	}
-	op = relay_call(r, sql, &a, relay_on_done, arg);
+	op = relay_op_new(r, arg);
 	op->fn.done = done;
+	op->set_done = on_stored;
+	if (is_sent(&item, v, n, reports))
+		relay_join(op, RELAY_LANE_SENT, &item, sql, &a, relay_on_done);
+	else
+		op->req = pg_call_move(r->pool, sql, &a, relay_on_done, op);
 	return op;
 }
 

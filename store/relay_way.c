@@ -88,3 +88,31 @@ relay_routes(struct relay *r, const struct store_lease *l, relay_route_fn *done,
 	op->fn.route = done;
 	return op;
 }
+
+static void
+on_one_click(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_op op = relay_take(arg);
+	enum relay_status st = relay_status_of(err, res);
+	struct str token = { "", 0 };
+
+	if (st == RELAY_DONE && pg_rows(res) == 1 &&
+	    !pg_is_null(res, 0, "token"))
+		token = pg_get_bytes(res, 0, "token");
+	op.fn.one_click(op.arg, st, relay_why_of(err, res), token);
+}
+
+struct relay_op *
+relay_one_click(struct relay *r, const struct store_lease *l, int ix,
+    relay_one_click_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	relay_lease_args(&a, l);
+	pg_i32(&a, ix);
+	op = relay_call(r, "select * from api.one_click_1($1,$2,$3,$4,$5)", &a,
+	    on_one_click, arg);
+	op->fn.one_click = done;
+	return op;
+}

@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "store/review_call.h"
 
+#define RISK_MAX 100
+
 #define TEXT(col) review_text(mem, res, i, col)
 #define INT(col) pg_get_int(res, i, col)
 #define I64(col) pg_get_i64(res, i, col)
@@ -86,6 +88,7 @@ fill_inboxes(void *out, struct arena *mem, const struct pg_result *res)
 			.paused = BOOL("paused"),
 			.suspended = BOOL("suspended"),
 			.claimed = BOOL("claimed"),
+			.test = BOOL("test"),
 		};
 }
 
@@ -148,6 +151,9 @@ fill_rows(void *out, struct arena *mem, const struct pg_result *res)
 			.edited = BOOL("edited"),
 			.integrity = BOOL("integrity"),
 			.test = BOOL("test"),
+			.links = BOOL("links"),
+			.new_rcpt = BOOL("new_rcpt"),
+			.looks = TEXT("looks"),
 		};
 }
 
@@ -157,7 +163,7 @@ review_list(const struct store_operator *who, const struct review_query *query,
 {
 	struct review_call call = {
 		.sql = "select * from "
-		       "api.review_list_1($1,$2,$3,$4,$5,$6,$7,$8)",
+		       "api.review_list_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)",
 		.mem = mem,
 		.out = out,
 		.fill = fill_rows,
@@ -173,6 +179,9 @@ review_list(const struct store_operator *who, const struct review_query *query,
 	pg_text(&call.args, query->after);
 	pg_i32(&call.args, query->limit);
 	pg_bool(&call.args, query->collapse);
+	pg_i32(&call.args, query->risk_from);
+	pg_i32(&call.args, query->risk_to > 0 ? query->risk_to : RISK_MAX);
+	pg_bool(&call.args, query->by_left);
 	review_call(who->db, &call);
 }
 
@@ -260,6 +269,7 @@ fill_message(void *out, struct arena *mem, const struct pg_result *res)
 	o->i_approved = BOOL("i_approved");
 	o->may_decide = BOOL("may_decide");
 	o->leased = BOOL("leased");
+	o->one_click = BOOL("one_click");
 	o->test = BOOL("test");
 	o->edited = BOOL("edited");
 	o->inbox_paused = BOOL("inbox_paused");

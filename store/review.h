@@ -33,7 +33,7 @@ struct review_inbox {
 	int64_t tenant, inbox;
 	char *address, *alarm;
 	int mode, held, lim_day, used_day;
-	bool paused, suspended, claimed;
+	bool paused, suspended, claimed, test;
 };
 struct review_inboxes {
 	struct review_answer is;
@@ -52,6 +52,8 @@ struct review_query {
 	const char *after; /* sort_key of the last row seen */
 	int limit;
 	bool collapse; /* at most 5 rows of an inbox */
+	bool by_left; /* held mail by how long it has left; no search */
+	int risk_from, risk_to; /* held mail of these; both 0: any */
 };
 struct review_row {
 	char *sort_key;
@@ -66,7 +68,8 @@ struct review_row {
 	int attachments, risk;
 	int64_t hold_until_us, created_us, updated_us;
 	int need, approvals, more_in_inbox;
-	bool edited, integrity, test;
+	bool edited, integrity, test, links, new_rcpt;
+	char *looks; /* who has it open, or "" */
 };
 struct review_rows {
 	struct review_answer is;
@@ -100,6 +103,7 @@ struct review_message {
 	int64_t size, send_at, not_after;
 	int chunks, risk, need, approvals, attachments;
 	bool i_approved, may_decide, leased, test, inbox_paused, edited;
+	bool one_click; /* the inbox gives recipients links */
 	char *integrity, *may_why, *door, *author;
 	char *verdict, *category, *note, *hint;
 	int findings_set, finding_max;
@@ -204,6 +208,15 @@ struct review_known {
 };
 void review_known(const struct store_operator *who, const struct uuid *message,
     struct arena *mem, struct review_known *out, review_done_fn *done,
+    void *arg);
+
+/* How much the inbox of a message sent, up to it: see finding_volume_odd(). */
+struct review_volume {
+	struct review_answer is;
+	int64_t recent, past, hours;
+};
+void review_volume(const struct store_operator *who, const struct uuid *message,
+    struct arena *mem, struct review_volume *out, review_done_fn *done,
     void *arg);
 
 /* The risk after it was raised, and what the operator may do now. */

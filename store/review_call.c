@@ -13,6 +13,9 @@
 #include "base/xalloc.h"
 #include "store/store.h"
 
+/* Freezing 50,000 items of a job takes seconds on a busy disk. */
+#define REVIEW_DEADLINE_MS 10000
+
 struct review_db {
 	struct pg_pool *pool;
 };
@@ -29,6 +32,7 @@ review_db_open(struct loop *loop, const struct conf *conf, const char *login,
 	struct pg_conf pg = { 0 };
 
 	store_pg_conf(&pg, conf, login, program);
+	pg.deadline_ms = REVIEW_DEADLINE_MS;
 	db->pool = pg_pool_new(loop, &pg);
 	return db;
 }

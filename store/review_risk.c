@@ -44,6 +44,36 @@ review_known(const struct store_operator *who, const struct uuid *message,
 }
 
 static void
+fill_volume(void *out, struct arena *mem, const struct pg_result *res)
+{
+	struct review_volume *o = out;
+
+	(void)mem;
+	o->recent = pg_get_i64(res, 0, "recent");
+	o->past = pg_get_i64(res, 0, "past");
+	o->hours = pg_get_i64(res, 0, "hours");
+}
+
+void
+review_volume(const struct store_operator *who, const struct uuid *message,
+    struct arena *mem, struct review_volume *out, review_done_fn *done,
+    void *arg)
+{
+	struct review_call call = {
+		.sql = "select * from api.review_volume_1($1,$2)",
+		.mem = mem,
+		.out = out,
+		.fill = fill_volume,
+		.done = done,
+		.arg = arg,
+	};
+
+	review_session_arg(&call.args, who);
+	pg_uuid(&call.args, message);
+	review_call(who->db, &call);
+}
+
+static void
 fill_risk(void *out, struct arena *mem, const struct pg_result *res)
 {
 	struct review_risk *o = out;

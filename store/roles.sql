@@ -77,8 +77,9 @@ BEGIN
 		RAISE EXCEPTION 'PUBLIC keeps its rights';
 	END IF;
 END $$;
--- restore_finish_1 refuses while a program is connected.
-GRANT SELECT (datname, usename) ON pg_stat_activity TO p_ctl;
+-- restore_finish_1 refuses while a program is connected; migrate --contract
+-- while one that knows too little is: its application_name says what it knows.
+GRANT SELECT (datname, usename, application_name) ON pg_stat_activity TO p_ctl;
 GRANT EXECUTE ON FUNCTION pg_stat_get_activity(int) TO p_ctl;
 GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint),
 	pg_try_advisory_lock(bigint), pg_advisory_lock(bigint),
@@ -88,13 +89,16 @@ GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint),
 -- The history of timelines is a file beside the log; api.ready_1 shows it.
 GRANT EXECUTE ON FUNCTION pg_read_file(text, bigint, bigint, boolean)
 	TO p_owner;
+-- How far a synchronous standby has come.
+ALTER ROLE p_owner INHERIT;
+GRANT pg_read_all_stats TO p_owner;
 
 -- step: settings that exist inside one call
 -- Identity lives in settings that exist only inside one function call; a
 -- function may carry `SET postern.x` only when its owner may set it.
 GRANT SET ON PARAMETER "postern.boxes", "postern.tenants", "postern.msg",
-	"postern.actor" TO p_owner, p_submit, p_read, p_review, p_relay, p_policy,
-	p_ctl, p_seal, p_auth;
+	"postern.actor", "postern.sandbox" TO p_owner, p_submit, p_read,
+	p_review, p_relay, p_policy, p_ctl, p_seal, p_auth;
 
 -- step: schemas
 CREATE SCHEMA IF NOT EXISTS d AUTHORIZATION p_owner;

@@ -3,8 +3,8 @@
  * search.c - keeping the words that operators search by
  *
  * No submission waits for an index of words: postern-admin reads the audit
- * log behind it, as the seal does. A search itself reads on first, so what was
- * held a moment ago is found; only after a long stop is the rest made up.
+ * log behind it, as the seal does, twice a second. No search waits for that:
+ * what was held just now is found a moment later.
  */
 #include "store/search.h"
 
@@ -14,7 +14,7 @@
 #include "base/xalloc.h"
 #include "store/review_call.h"
 
-#define EACH_MS 1000
+#define EACH_MS 500
 #define MORE_MS 10
 #define ROWS 1000
 

@@ -3,6 +3,7 @@
 #include "store/session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <openssl/crypto.h>
 
@@ -117,15 +118,18 @@ on_changed(void *arg, enum pg_err err, const struct pg_result *res)
 	enum err_code code = store_row_code(err, res);
 	int64_t value = 0;
 
-	if (code == E_NONE)
-		value = op->column[0] == 'e' ? pg_get_time(res, 0, op->column)
-					     : pg_get_i64(res, 0, op->column);
+	if (code == E_NONE && pg_is_null(res, 0, op->column))
+		value = -1;
+	else if (code == E_NONE)
+		value = strcmp(op->column, "expires_at") == 0
+			    ? pg_get_time(res, 0, op->column)
+			    : pg_get_i64(res, 0, op->column);
 	op->done.changed(op->arg, code, value);
 	free(op);
 }
 
 static struct store_session_op *
-change(const struct store_cred *cred, const char *sql, struct pg_args *args,
+change(struct store *st, const char *sql, struct pg_args *args,
     const char *column, store_session_fn *done, void *arg)
 {
 	struct store_session_op *op = xcalloc(1, sizeof(*op));
@@ -133,7 +137,7 @@ change(const struct store_cred *cred, const char *sql, struct pg_args *args,
 	op->column = column;
 	op->done.changed = done;
 	op->arg = arg;
-	op->req = pg_call_move(cred->store->pool, sql, args, on_changed, op);
+	op->req = pg_call_move(st->pool, sql, args, on_changed, op);
 	return op;
 }
 
@@ -146,8 +150,9 @@ store_session_extend(const struct store_cred *cred, int64_t id, int seconds,
 	store_cred_args(&args, cred);
 	pg_i64(&args, id);
 	pg_i32(&args, seconds);
-	return change(cred, "select * from api.run_extend_1($1,$2,$3,$4,$5)",
-	    &args, "expires_at", done, arg);
+	return change(cred->store,
+	    "select * from api.run_extend_1($1,$2,$3,$4,$5)", &args,
+	    "expires_at", done, arg);
 }
 
 static void
@@ -172,9 +177,24 @@ store_session_end(const struct store_cred *cred, int64_t id,
 	put_number(&args, end->stdout_lines);
 	put_number(&args, end->stderr_lines);
 	put_number(&args, end->payload_length);
-	return change(cred,
+	return change(cred->store,
 	    "select * from api.run_end_1($1,$2,$3,$4,$5,$6,$7,$8,$9)", &args,
 	    "canceled", done, arg);
+}
+
+struct store_session_op *
+store_sandbox_gone(struct store *st, const unsigned char event[32],
+    struct str sandbox, const char *why, int64_t at, store_session_fn *done,
+    void *arg)
+{
+	struct pg_args args = { 0 };
+
+	pg_bytes(&args, event, 32);
+	pg_str(&args, sandbox);
+	pg_text(&args, why);
+	pg_time(&args, at);
+	return change(st, "select * from api.sandbox_gone_1($1,$2,$3,$4)",
+	    &args, "ended", done, arg);
 }
 
 static int64_t

@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/str.h"
 
+struct store;
 struct store_cred;
 struct store_session_op; /* any call below that is still open */
 
@@ -52,6 +53,15 @@ struct store_session_end {
 struct store_session_op *store_session_end(const struct store_cred *cred,
     int64_t id, const struct store_session_end *end, store_session_fn *done,
     void *arg);
+
+/*
+ * A sandbox ended or stands still since `at` (us since 1970): its sessions
+ * end, whosever they are. `event` names the report; `why` is one word.
+ * `value`: sessions ended, -1: this report was heard before.
+ */
+struct store_session_op *store_sandbox_gone(struct store *st,
+    const unsigned char event[32], struct str sandbox, const char *why,
+    int64_t at, store_session_fn *done, void *arg);
 
 /* Texts "" and times 0 are none; numbers -1 are unknown. */
 struct store_session {

@@ -40,13 +40,22 @@ void store_drain(struct store *st);
 unsigned store_pending(const struct store *st);
 
 /*
- * Checks at start of any program, blocking (decisions A14, A15): server and
- * schema new enough, durable settings, and the deployment, epoch, system
- * identifier, timeline and place in its log last seen, which are kept in
- * state_dir (empty: not kept). `login` is this program's role. False: do not
- * start.
+ * The newest migration that these programs know, and the oldest schema that
+ * they can work with. A schema that a later release expanded still serves
+ * them, until api.ready_1().serves says otherwise (docs/upgrade.md).
  */
-#define STORE_SCHEMA_MIN 1
+#define STORE_SCHEMA 19
+#define STORE_SCHEMA_MIN 19
+/* Behind the name of each connection, so that a migration sees who is left. */
+#define STORE_KNOWS " schema="
+
+/*
+ * Checks at start of any program, blocking (decisions A14, A15): server and
+ * schema neither too old nor too new, durable settings, and the deployment,
+ * epoch, system identifier, timeline and place in its log last seen, which are
+ * kept in state_dir (empty: not kept). `login` is this program's role. False:
+ * do not start.
+ */
 MUST_CHECK bool store_check(
     const struct conf *conf, const char *login, struct err *err);
 

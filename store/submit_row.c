@@ -335,6 +335,8 @@ gather_findings(struct submit *s, const struct freeze_info *info)
 	(void)str_split(&own, '@');
 	if (s->rcpt_count >= FINDING_MANY)
 		finding_mark(marks, FINDING_RCPT_MANY);
+	if (store_cred_volume_odd(&s->cred))
+		finding_mark(marks, FINDING_VOLUME);
 	for (i = 0; i < s->rcpt_count; i++) {
 		if (s->kinds[i] == 'o')
 			continue;
@@ -404,6 +406,7 @@ row_of_header(struct commit_row *row, const struct submit *s)
 	row->in_reply_to = text_or_null(info->in_reply_to);
 	row->references = buf_or_null(&info->references);
 	row->attachments = (int)info->attachments;
+	row->links = info->links;
 	row->risk = finding_risk(&s->findings);
 	row->finding_max = finding_max(&s->findings);
 	/* 0: not all of it was searched, so no allow rule applies (A9). */

@@ -6,6 +6,7 @@ const QUIET_MS = 400; // after a page appears, keys of the last one die out
 const COUNT_MS = 15000;
 const JOB_MS = 1000;
 const LOOK_MS = 120000;
+const LOST_MS = 5000; // a stream that is back by then was never away
 const STORE = 'postern.keys';
 
 const $ = (selector) => document.querySelector(selector);
@@ -14,14 +15,34 @@ const $ = (selector) => document.querySelector(selector);
 
 const DEFAULTS = {
 	next: 'j', previous: 'k', open: 'o', select: 'x', approve: 'a',
-	reject: 'r', undo: 'u', fresh: 'n', search: '/', help: '?',
+	reject: 'r', undo: 'u', fresh: 'n', many: '*', bulk: 'b', text: 't',
+	html: 'h', diff: 'd', raw: 'v', links: 'l', files: 'f', comment: 'c',
+	take: 'e', before: '[', after: ']', search: '/', go: 'g', help: '?',
 };
 const WORDS = {
 	next: 'Next', previous: 'Previous', open: 'Open (also Enter)',
 	select: 'Select; with Shift, all from the last one',
 	approve: 'Approve', reject: 'Reject', undo: 'Undo the last approval',
-	fresh: 'Show what is new', search: 'Search', help: 'These keys',
+	fresh: 'Show what is new',
+	many: 'Select: then a this page, m all that fit, n none',
+	bulk: 'What to do with what is selected', text: 'Its text',
+	html: 'Its HTML', diff: 'Text against HTML', raw: 'Its raw bytes',
+	links: 'Its links', files: 'Its files', comment: 'Comment',
+	take: 'Take over from who has it open',
+	before: 'Page or message before', after: 'Page or message after',
+	search: 'Search', go: 'Go to, then one of those below',
+	help: 'These keys',
 };
+// After "go": pages by their place in the navigation, so that nothing is
+// offered that a role may not open.
+const PLACES = {
+	q: ['/q', 'Queue'], h: ['/history', 'History'],
+	i: ['/inboxes', 'Inboxes'], p: ['/pause', 'Pause'],
+	d: ['/health', 'Health'], a: ['/audit', 'Audit'],
+	t: ['/tenants', 'Tenants'], o: ['/operators', 'Operators'],
+	s: ['/account', 'Your settings'],
+};
+const SECOND_MS = 2000; // how long a first key waits for its second
 
 function load() {
 	try {
@@ -149,6 +170,28 @@ function selectRow(range) {
 	tick(box, range);
 }
 
+function selectMany(key) {
+	if (key === 'm') {
+		openBulk('.all summary');
+		return;
+	}
+	for (const box of ticks())
+		box.checked = key === 'a';
+	lastTick = null;
+	countTicks();
+}
+
+// What is ticked, else all that fit: the first button of it has the focus.
+function openBulk(start) {
+	const all = $('#bulk .all');
+	if (!all)
+		return;
+	const ticked = $('#bulk .ticked button:not(:disabled)');
+	if (!ticked || start)
+		all.open = true;
+	(start || !ticked ? all.querySelector('button') : ticked).focus();
+}
+
 async function followJob(box) {
 	let answer;
 	try {
@@ -169,17 +212,79 @@ async function followJob(box) {
 	setTimeout(followJob, JOB_MS, box);
 }
 
+// ---- forms and parts of a message
+
+function tab(view) {
+	$('.tabs a[href*="view=' + view + '"]')?.click();
+}
+
+function goTo(id) {
+	const part = $(id);
+	if (!part)
+		return;
+	part.tabIndex = -1;
+	part.focus();
+	part.scrollIntoView({ block: 'start' });
+}
+
+function offerCopies() {
+	if (!navigator.clipboard)
+		return;
+	for (const code of document.querySelectorAll('[data-copy]')) {
+		const button = element('button', 'Copy', { type: 'button' });
+		button.setAttribute('aria-label', 'Copy ' + code.textContent);
+		button.addEventListener('click', async () => {
+			await navigator.clipboard.writeText(code.textContent);
+			button.textContent = 'Copied';
+		});
+		code.after(button);
+	}
+}
+
 const ACTIONS = {
 	next: () => move(1),
 	previous: () => move(-1),
 	open: () => focused()?.click(),
 	select: () => selectRow(false),
 	approve, reject,
-	undo: () => $('#undo-button')?.click(),
+	undo: () => $('#undo-button, #job-undo')?.click(),
 	fresh: () => $('#fresh:not([hidden]) a')?.click(),
+	text: () => tab('text'),
+	html: () => tab('html'),
+	diff: () => tab('diff'),
+	raw: () => tab('raw'),
+	links: () => goTo('#links'),
+	files: () => goTo('#files'),
+	comment: () => $('#comment-form textarea')?.focus(),
+	take: () => $('#look:not([hidden]) button')?.click(),
+	before: () => $('a[rel=prev]')?.click(),
+	after: () => $('a[rel=next]')?.click(),
+	many: () => awaitSecond((key) => /^[amn]$/.test(key) &&
+		selectMany(key)),
+	bulk: () => openBulk(),
+	go: () => awaitSecond((key) => $(`.top a[href="${PLACES[key]?.[0]}"]`)
+		?.click()),
 	search: () => $('#find')?.focus(),
 	help: () => showHelp(),
 };
+
+// The next key belongs to the one just pressed, for a moment.
+let second = null, secondUntil = 0;
+
+function awaitSecond(fn) {
+	second = fn;
+	secondUntil = performance.now() + SECOND_MS;
+}
+
+function isSecond(event) {
+	const fn = second;
+	second = null;
+	if (!fn || event.repeat || performance.now() > secondUntil)
+		return false;
+	event.preventDefault();
+	fn(event.key.toLowerCase());
+	return true;
+}
 
 function isTyping(target) {
 	return target instanceof Element && (target.isContentEditable ||
@@ -217,7 +322,8 @@ document.addEventListener('keydown', (event) => {
 		escape();
 		return;
 	}
-	if (isTyping(event.target) || !keys.on)
+	if (isTyping(event.target) || !keys.on || event.key === 'Shift' ||
+	    isSecond(event))
 		return;
 	const now = performance.now();
 	if (event.shiftKey && event.key.toLowerCase() === keys.map.select &&
@@ -226,7 +332,7 @@ document.addEventListener('keydown', (event) => {
 		return;
 	}
 	const name = Object.keys(keys.map).find((k) => keys.map[k] === event.key);
-	const isMove = ['next', 'previous', 'select'].includes(name);
+	const isMove = ['next', 'previous', 'select', 'many', 'go'].includes(name);
 	if (event.key === 'Enter' ? event.repeat || now < quietUntil :
 	    name && !isMove && (event.repeat || now < quietUntil)) {
 		quietUntil = now + QUIET_MS;
@@ -278,8 +384,11 @@ function showHelp() {
 		key.append(element('kbd', keys.map[name]));
 		list.append(key, element('dd', WORDS[name]));
 	}
+	const places = Object.entries(PLACES).filter(([, [at]]) =>
+		$(`.top a[href="${at}"]`)).map(([key, [, word]]) =>
+		[keys.map.go + ' ' + key, word]);
 	for (const [key, word] of [['1–7', 'Why, while rejecting'],
-		['Ctrl ↵', 'Reject'], ['Esc', 'Close, or back']]) {
+		['Ctrl ↵', 'Reject'], ['Esc', 'Close, or back'], ...places]) {
 		const dt = element('dt');
 		dt.append(element('kbd', key));
 		list.append(dt, element('dd', word));
@@ -310,8 +419,15 @@ function showSettings(box) {
 		const field = element('input', '', { id, maxLength: 1,
 			value: keys.map[name], autocomplete: 'off' });
 		field.addEventListener('change', () => {
-			keys.map[name] = field.value || DEFAULTS[name];
-			field.value = keys.map[name];
+			const key = field.value || DEFAULTS[name];
+			const other = Object.keys(DEFAULTS).find((k) => k !== name &&
+				keys.map[k] === key);
+			field.setCustomValidity(other ? key + ' is taken: ' +
+				WORDS[other] : '');
+			field.reportValidity();
+			if (other)
+				return;
+			keys.map[name] = field.value = key;
 			save();
 		});
 		list.append(element('label', WORDS[name], { htmlFor: id }), field);
@@ -459,6 +575,16 @@ window.addEventListener('pageshow', (event) => {
 
 // ---- the undo clock; the server decides, this only shows
 
+// The bar keeps its place: nothing below moves under a finger.
+function endUndo(bar) {
+	const button = bar.querySelector('button');
+	if (document.activeElement === button)
+		$('#main').focus({ preventScroll: true });
+	button.disabled = true;
+	bar.querySelector('.when').textContent = 'now';
+	bar.classList.add('over');
+}
+
 function runUndo(bar) {
 	const end = performance.now() + Number(bar.dataset.left) * 1000;
 	const text = bar.querySelector('.left');
@@ -467,7 +593,7 @@ function runUndo(bar) {
 		const left = (end - performance.now()) / 1000;
 		if (left <= 0) {
 			clearInterval(timer);
-			bar.remove();
+			endUndo(bar);
 			return;
 		}
 		text.textContent = String(Math.ceil(left));
@@ -480,6 +606,18 @@ function runUndo(bar) {
 
 const fresh = new Set();
 let streaming = null, channel = null;
+
+// Said when what is on the screen may be old. `why`: '' when it is not.
+function showOffline(why) {
+	const sign = $('#offline');
+	sign.textContent = why;
+	sign.hidden = why === '';
+}
+
+function tellOffline(why) {
+	channel?.postMessage({ offline: why });
+	showOffline(why);
+}
 
 function capped(n) {
 	return n > 1000 ? '1,000+' : n === 1000 ? '1,000' : String(n);
@@ -514,7 +652,7 @@ function showHeld(held) {
 function showLooks(looks) {
 	for (const old of document.querySelectorAll('.chip.looks'))
 		old.remove();
-	for (const row of document.querySelectorAll('#rows .row')) {
+	for (const row of document.querySelectorAll('#queue .row')) {
 		const who = looks[row.dataset.id];
 		if (who)
 			row.querySelector('.c-subject').append(' ', element('span',
@@ -530,6 +668,9 @@ function showLooks(looks) {
 }
 
 function hear(news) {
+	showOffline(news.offline || '');
+	if (news.offline)
+		return;
 	for (const id of news.new || [])
 		if (id > document.body.dataset.mark &&
 		    !$(`#rows [data-id="${id}"]`))
@@ -554,7 +695,11 @@ async function poll() {
 		});
 		if (answer.ok)
 			tell(await answer.json());
-	} catch { /* later */ }
+		else
+			tellOffline(answer.status === 401 ? 'Signed out' : 'Offline');
+	} catch {
+		tellOffline('Offline');
+	}
 }
 
 // Resolves when this tab no longer leads: it is hidden, or gets no stream.
@@ -566,13 +711,25 @@ function stream() {
 		streaming = () => {
 			source.close();
 			clearInterval(polls);
+			clearTimeout(lost);
 			streaming = null;
 			resolve();
 		};
+		let lost = 0;
+		source.onopen = () => {
+			clearTimeout(lost);
+			lost = 0;
+			tellOffline('');
+		};
 		source.onmessage = (event) => tell(JSON.parse(event.data));
 		source.onerror = () => {
-			if (source.readyState === EventSource.CLOSED && !polls)
+			if (source.readyState !== EventSource.CLOSED) {
+				lost = lost || setTimeout(tellOffline, LOST_MS,
+					'Offline');
+			} else if (!polls) {
 				polls = setInterval(poll, COUNT_MS);
+				poll();
+			}
 		};
 	});
 }
@@ -659,6 +816,7 @@ function start() {
 		keepLooking();
 	$('#error')?.focus();
 	offerPasskeys();
+	offerCopies();
 	openTarget();
 	window.addEventListener('hashchange', openTarget);
 	document.addEventListener('focusin', () => {

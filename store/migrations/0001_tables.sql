@@ -10,6 +10,8 @@ CREATE DOMAIN d.hash AS bytea CHECK (octet_length(VALUE) = 32);
 CREATE DOMAIN d.actor AS text CHECK (CASE split_part(VALUE, ':', 1)
 	WHEN 'agent' THEN translate(VALUE, '0123456789', '') = 'agent:.'
 	    AND VALUE LIKE 'agent:_%._%'
+	WHEN 'prov' THEN translate(VALUE, '0123456789', '') = 'prov:.'
+	    AND VALUE LIKE 'prov:_%._%'
 	WHEN 'op' THEN VALUE ~ '^op:[0-9]+(@ctl:[0-9]+)?$'
 	WHEN 'ctl' THEN VALUE ~ '^ctl:[0-9]+$'
 	WHEN 'worker' THEN length(VALUE) BETWEEN 8 AND 71
@@ -23,6 +25,8 @@ CREATE TABLE d.schema_migration (
 	version int PRIMARY KEY,
 	name text NOT NULL,
 	sha256 bytea NOT NULL CHECK (octet_length(sha256) = 32),
+	-- A program that knows less than this cannot work any more.
+	serves int NOT NULL DEFAULT 0,
 	applied_at timestamptz NOT NULL DEFAULT clock_timestamp());
 
 -- One row. `secret` makes the fake salts of unknown operators.
@@ -73,7 +77,9 @@ CREATE TABLE d.tenant (
 	weight float8 NOT NULL DEFAULT 1 CHECK (weight > 0),
 	paused_at timestamptz,
 	disabled_at timestamptz,
-	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
+	deleted_at timestamptz,
+	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL));
 
 CREATE TABLE d.tenant_key (
 	tenant_id bigint NOT NULL REFERENCES d.tenant,
@@ -132,6 +138,13 @@ CREATE TABLE d.inbox (
 	oversight text,
 	smtp_wide boolean NOT NULL DEFAULT false,
 	may_duplicate boolean NOT NULL DEFAULT false,
+	-- Its mail carries a link by which who gets it says no more (RFC 8058).
+	one_click boolean NOT NULL DEFAULT false,
+	-- From birth and for ever: what it sends is captured (0017), not sent.
+	test boolean NOT NULL DEFAULT false,
+	-- Which provisioning token made it, and what that calls it (0017).
+	provisioner bigint,
+	client_id text CHECK (octet_length(client_id) BETWEEN 1 AND 200),
 	epoch int NOT NULL DEFAULT 0,
 	reset_at timestamptz,
 	reset_by text,
@@ -452,6 +465,7 @@ CREATE TABLE d.message (
 	context text,
 	revises uuid,
 	attachments int NOT NULL,
+	links boolean NOT NULL DEFAULT false,
 	risk smallint NOT NULL,
 	findings_set smallint,
 	finding_max smallint,
@@ -514,7 +528,7 @@ CREATE INDEX state_box ON d.state (tenant_id, inbox_id, risk DESC,
 	message_id) WHERE state = 1;
 CREATE INDEX state_past ON d.state (tenant_id, message_id) WHERE state <> 1;
 CREATE INDEX state_hold ON d.state (hold_until) WHERE state = 1;
-CREATE INDEX state_live ON d.state (state, changed_at)
+CREATE INDEX state_live ON d.state (state, tenant_id, inbox_id)
 	WHERE state IN (2, 7, 9, 11);
 CREATE INDEX state_inbox ON d.state (tenant_id, inbox_id, message_id);
 

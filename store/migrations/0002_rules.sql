@@ -48,8 +48,8 @@ CREATE FUNCTION d.cur_boxes() RETURNS text[] LANGUAGE sql STABLE PARALLEL SAFE
 CREATE FUNCTION d.cur_tenants() RETURNS bigint[] LANGUAGE sql STABLE
 	PARALLEL SAFE
 	RETURN nullif(current_setting('postern.tenants', true), '')::bigint[];
-CREATE FUNCTION d.cur_msg() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
-	RETURN nullif(current_setting('postern.msg', true), '')::uuid;
+CREATE FUNCTION d.cur_msgs() RETURNS uuid[] LANGUAGE sql STABLE PARALLEL SAFE
+	RETURN nullif(current_setting('postern.msg', true), '')::uuid[];
 CREATE FUNCTION d.cur_actor() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 	RETURN nullif(current_setting('postern.actor', true), '');
 
@@ -71,15 +71,21 @@ CREATE FUNCTION d.uuid_floor(at timestamptz) RETURNS uuid LANGUAGE sql
 CREATE FUNCTION d.us(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE
 	RETURN (extract(epoch FROM at AT TIME ZONE 'UTC') * 1000000)::bigint;
+-- A to Z in lower case and nothing else, as in mail/address.c and whatever the
+-- locale: a Turkish one has no i for I, others make one mailbox of two.
+CREATE FUNCTION d.low(s text) RETURNS text LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE
+	RETURN lower(s COLLATE "C") COLLATE "default";
 -- The form in which addresses are compared: lower case, needless quotes gone.
 CREATE FUNCTION d.canon(address text) RETURNS text LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE
-	RETURN CASE WHEN left(address, 1) = '"' THEN regexp_replace(lower(address),
+	RETURN CASE WHEN left(address, 1) = '"' THEN regexp_replace(
+	    d.low(address),
 	    '^"([a-z0-9!#$%&''*+/=?^_`{|}~-]+([.][a-z0-9!#$%&''*+/=?^_`{|}~-]+)*)"@',
-	    '\1@') ELSE lower(address) END;
+	    '\1@') ELSE d.low(address) END;
 CREATE FUNCTION d.domain_of(address text) RETURNS text LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE
-	RETURN lower(substring(address FROM '@([^@]*)$'));
+	RETURN d.low(substring(address FROM '@([^@]*)$'));
 
 -- Immutability -------------------------------------------------------------
 
@@ -448,6 +454,10 @@ BEGIN
 		RAISE EXCEPTION 'an inbox keeps its address'
 		    USING ERRCODE = '23514';
 	END IF;
+	IF NEW.test <> OLD.test THEN
+		RAISE EXCEPTION 'a test inbox stays one, and no other becomes one'
+		    USING ERRCODE = '23514';
+	END IF;
 	IF NEW.mode <> OLD.mode THEN
 		IF current_user <> 'p_review' AND NOT (NEW.mode < OLD.mode
 		    AND (current_user = 'p_ctl'
@@ -492,6 +502,12 @@ BEGIN
 	-- A key begins a lineage of its own unless it continues one.
 	IF NEW.lineage = 0 THEN
 		NEW.lineage := NEW.key_id;
+	END IF;
+	IF NEW.kind <> 's' AND (NEW.kind = 't') IS DISTINCT FROM (SELECT x.test
+	    FROM d.inbox x WHERE x.tenant_id = NEW.tenant_id
+	    AND x.inbox_id = NEW.inbox_id) THEN
+		RAISE EXCEPTION 'a test key is for a test inbox, and it for those'
+		    USING ERRCODE = '23514';
 	END IF;
 	RETURN NEW;
 END $$;
@@ -587,9 +603,11 @@ BEGIN
 	RETURN n - 1;
 END $$;
 
--- Which timeline the log is on, how far it is flushed, and the timelines
--- before (the file is there from the first failover on).
-CREATE FUNCTION d.log_place(OUT timeline int, OUT lsn bigint, OUT history text)
+-- Which timeline the log is on, how far it is flushed, how far of that no
+-- failover can lose (null: not known now), and the timelines before (the file
+-- is there from the first failover on).
+CREATE FUNCTION d.log_place(OUT timeline int, OUT lsn bigint, OUT history text,
+	OUT sure bigint)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 DECLARE
@@ -603,6 +621,14 @@ BEGIN
 	hex := left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
 	timeline := ('x' || hex)::bit(32)::int;
 	lsn := (place - '0/0'::pg_lsn)::bigint;
+	-- With a synchronous standby the log here may be ahead of it: of what
+	-- nobody was told of. See roles.sql for who may see its place.
+	sure := lsn;
+	IF current_setting('synchronous_standby_names') <> '' THEN
+		SELECT (min(w.flush_lsn) - '0/0'::pg_lsn)::bigint INTO sure
+		    FROM pg_stat_get_wal_senders() w
+		    WHERE w.sync_state IN ('sync', 'quorum');
+	END IF;
 	BEGIN
 		history := coalesce(pg_read_file('pg_wal/' || hex || '.history', 0,
 		    4000, true), '');

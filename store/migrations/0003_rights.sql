@@ -31,7 +31,7 @@ DECLARE
 	        'ANY ((SELECT d.cur_boxes())::text[]))'
 	    WHEN 'tenant' THEN '(tenant_id = ANY ((SELECT d.cur_tenants())'
 	        '::bigint[]))'
-	    WHEN 'msg' THEN 'message_id = (SELECT d.cur_msg())'
+	    WHEN 'msg' THEN 'message_id = ANY ((SELECT d.cur_msgs())::uuid[])'
 	    WHEN 'zone' THEN 'zone = current_user'
 	    END;
 BEGIN
@@ -174,7 +174,7 @@ SELECT d.let('p_ctl', 'deployment', 'INSERT + UPDATE (gen, epoch, restored)', 'a
 SELECT d.let('p_ctl', 'global_pause', 'UPDATE (paused_at, reason)', 'all');
 SELECT d.let('p_ctl', 'tenant', 'SELECT + INSERT + UPDATE (name,
 	need_approvals, hold_for, approve_ttl, seal_subject, weight, paused_at,
-	disabled_at)', 'all');
+	disabled_at, deleted_at)', 'all');
 SELECT d.let('p_ctl', 'tenant_key', 'SELECT + INSERT', 'all');
 SELECT d.let('p_ctl', 'domain', 'SELECT + INSERT + UPDATE (token, verified_at,
 	how, removed_at)', 'all');
@@ -183,7 +183,7 @@ SELECT d.let('p_ctl', 'inbox', 'SELECT + INSERT + UPDATE (display_name,
 	metadata, mode, mode_epoch, paused_at, suspended_at, deleted_at, plan,
 	lim_hour, lim_day, lim_month, lim_held, lim_bytes, limits_version,
 	rcpt_max, size_max, need_approvals, hold_for, oversight, smtp_wide,
-	may_duplicate, epoch, reset_at, reset_by)', 'all');
+	may_duplicate, one_click, epoch, reset_at, reset_by)', 'all');
 SELECT d.let('p_ctl', 'address', 'SELECT + INSERT', 'all');
 SELECT d.let('p_ctl', 'quota', 'SELECT + INSERT', 'all');
 SELECT d.let('p_ctl', 'claim', 'SELECT + INSERT + UPDATE (expires_at)', 'all');
@@ -210,12 +210,12 @@ SELECT d.let('p_seal', 'audit_seal', 'SELECT + INSERT', 'all');
 
 DROP FUNCTION d.let;
 
-GRANT EXECUTE ON FUNCTION d.cur_boxes(), d.cur_tenants(), d.cur_msg(),
+GRANT EXECUTE ON FUNCTION d.cur_boxes(), d.cur_tenants(), d.cur_msgs(),
 	d.cur_actor() TO p_submit, p_read, p_review, p_relay, p_policy, p_ctl,
 	p_seal;
 GRANT EXECUTE ON FUNCTION d.uuid_ms(uuid), d.uuid_at(bigint),
 	d.uuid_floor(timestamptz),
-	d.us(timestamptz), d.canon(text), d.domain_of(text),
+	d.us(timestamptz), d.low(text), d.canon(text), d.domain_of(text),
 	d.monday(timestamptz) TO p_submit, p_read, p_review, p_relay, p_policy,
 	p_ctl;
 GRANT EXECUTE ON FUNCTION d.digest_1, d.message_sound

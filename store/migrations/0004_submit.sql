@@ -70,6 +70,23 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.agent TO p_submit;
 
+-- The same, and 403 without what the call needs: 'r' a key that reads, 'f' one
+-- of scope full. Session keys are neither.
+CREATE FUNCTION d.agent_may(t bigint, k bigint, a bytea, need "char",
+	OUT status int, OUT code text, OUT inbox_id bigint, OUT scope "char",
+	OUT kind "char", OUT lineage bigint, OUT last_used timestamptz)
+	LANGUAGE plpgsql AS $$
+BEGIN
+	SELECT c.* INTO status, code, inbox_id, scope, kind, lineage, last_used
+	    FROM d.agent(agent_may.t, agent_may.k, agent_may.a) c;
+	IF status = 200 AND (kind <> 's' AND (scope = 'f'
+	    OR need = 'r' AND scope = 'r')) IS NOT TRUE THEN
+		status := 403;
+		code := 'missing_permission';
+	END IF;
+END $$;
+GRANT EXECUTE ON FUNCTION d.agent_may TO p_submit;
+
 -- An audit row in the zone of the caller.
 CREATE FUNCTION d.note(t bigint, actor text, event text, mid uuid,
 	detail text) RETURNS void LANGUAGE plpgsql AS $$
@@ -197,7 +214,7 @@ BEGIN
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.inbox_id, x.address, x.mode,
 	    x.mode_epoch, c.scope::text, c.kind::text, x.smtp_wide,
-	    x.display_name, c.kind = 't', u.releases OR EXISTS (SELECT 1
+	    x.display_name, x.test, u.releases OR EXISTS (SELECT 1
 	    FROM d.allow_rule w WHERE w.tenant_id = t AND w.inbox_id = x.inbox_id
 	    AND w.ended_at IS NULL AND w.expires_at > clock_timestamp()),
 	    o.verified_at IS NOT NULL AND o.removed_at IS NULL,
@@ -388,6 +405,18 @@ BEGIN
 	RETURN last <> '';
 END $$;
 
+-- Of each row: whose it is, what its inbox says, why it is refused: in any
+-- case (never), or unless an earlier call stored it (unless). One array of
+-- these, since each aggregate costs a call as much to begin as a tenth of a
+-- row.
+CREATE TYPE d.submit_fact AS (o int, t bigint, box bigint, line bigint,
+	kind "char", adr text, md smallint, me int, lv int, need smallint,
+	hold timestamptz, why text, never text, unless text, test boolean);
+
+-- What is left of its inbox's limits, for each row whose key is good.
+CREATE TYPE d.submit_room AS (o int, box bigint, same boolean, n int, h int,
+	b bigint);
+
 -- One call for a whole commit: arrays in, one outcome a row. All that agents
 -- can bring about has an outcome of its own; what only a broken gateway can
 -- send (a wrong digest, a missing value) is refused by the tables, for the
@@ -405,7 +434,8 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	door text[], subject text[], header_from text[], rfc_id text[],
 	in_reply_to text[], refs text[], thread uuid[], labels text[],
 	context text[], risk smallint[], findings_set smallint[],
-	finding_max smallint[], attachments int[], tenant_epoch int[],
+	finding_max smallint[], attachments int[], links boolean[],
+	tenant_epoch int[],
 	tenant_box bytea[], inbox_epoch int[], inbox_box bytea[], chunks int[],
 	body bytea[], idem bytea[], request bytea[], duplicate boolean[],
 	revises uuid[], limiter boolean[], relay_box bytea[], tag bytea[],
@@ -422,28 +452,9 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 DECLARE
 	n int := cardinality(submit_batch_1.t);
 	careful boolean := n = 1;
-	-- By row: whose it is, what its inbox says, why it is refused: in any
-	-- case, or unless an earlier call stored it.
-	ords int[];
-	box bigint[];
-	line bigint[];
-	kind "char"[];
-	adr text[];
-	md smallint[];
-	me int[];
-	lv int[];
-	need smallint[];
-	hold timestamptz[];
-	why text[];
-	never text[];
-	unless text[];
-	-- What is left of the limits, for each row whose key is good.
-	fit int[];
-	left_o int[];
-	left_same boolean[];
-	left_n int[];
-	left_h int[];
-	left_b bigint[];
+	f d.submit_fact[];
+	room d.submit_room[];
+	r d.submit_room;
 	boxes text[];
 	-- What the rows before took of them, all of one inbox.
 	at bigint := 0;
@@ -459,7 +470,6 @@ DECLARE
 	old d.submit_old;
 	c text;
 	i int;
-	j int;
 	stored int;
 	now_at timestamptz := clock_timestamp();
 	now_us bigint := d.us(now_at);
@@ -477,17 +487,15 @@ BEGIN
 		    WHERE r.tenant_id = submit_batch_1.t[1]
 		    AND r.key_id = submit_batch_1.k[1] FOR NO KEY UPDATE OF x;
 	END IF;
-	SELECT array_agg(g.o), array_agg(g.inbox_id), array_agg(g.lineage),
-	    array_agg(g.kind), array_agg(g.address), array_agg(g.mode),
-	    array_agg(g.mode_epoch), array_agg(g.limits_version),
-	    array_agg(g.need), array_agg(now_at + g.hold_for),
-	    array_agg(g.why), array_agg(g.never), array_agg(g.unless),
+	SELECT array_agg((g.o, g.tenant_id, g.inbox_id, g.lineage, g.kind,
+	    g.address, g.mode, g.mode_epoch, g.limits_version, g.need,
+	    now_at + g.hold_for, g.why, g.never, g.unless,
+	    g.test)::d.submit_fact),
 	    array_agg(g.tenant_id::text || '.' || g.inbox_id::text)
 	        FILTER (WHERE g.never IS NULL),
-	    array_agg(g.o) FILTER (WHERE g.never IS NULL), bool_or(g.lists)
-	    INTO ords, box, line, kind, adr, md, me, lv, need, hold, why, never,
-	    unless, boxes, fit, lists
-	    FROM (SELECT o, r.tenant_id, r.inbox_id, r.lineage, x.address,
+	    EXISTS (SELECT 1 FROM d.list_entry y WHERE y.ended_at IS NULL)
+	    INTO f, boxes, lists
+	    FROM (SELECT o, r.tenant_id, r.inbox_id, r.lineage, x.address, x.test,
 	        CASE WHEN r.kind = 's' AND r.opened_by IS NOT NULL THEN 'o'::"char"
 	            ELSE r.kind END AS kind,
 	        x.mode, x.mode_epoch, x.limits_version,
@@ -523,9 +531,7 @@ BEGIN
 	        CASE WHEN submit_batch_1.size[o] > x.size_max
 	            THEN 'payload_too_large'
 	        WHEN length(submit_batch_1.kinds[o]) > x.rcpt_max
-	            THEN 'too_many_recipients' END AS unless,
-	        (SELECT EXISTS (SELECT 1 FROM d.list_entry y
-	            WHERE y.ended_at IS NULL)) AS lists
+	            THEN 'too_many_recipients' END AS unless
 	        FROM generate_series(1, n) o
 	        LEFT JOIN d.credential r ON r.tenant_id = submit_batch_1.t[o]
 	            AND r.key_id = submit_batch_1.k[o]
@@ -534,7 +540,7 @@ BEGIN
 	        LEFT JOIN d.mode_rule s ON s.mode = x.mode
 	        LEFT JOIN d.domain w ON w.domain = x.domain
 	        LEFT JOIN d.tenant m ON m.tenant_id = r.tenant_id OFFSET 0) g;
-	IF ords IS NULL THEN
+	IF f IS NULL THEN
 		RETURN;
 	END IF;
 	c := set_config('postern.boxes', coalesce(boxes::text, ''), true);
@@ -542,28 +548,26 @@ BEGIN
 	-- 2. Inbox and counters, locked in one order; read as they are once they
 	-- are locked. Not by a share lock: those who share one in turn would keep
 	-- out who tightens, suspends or pauses.
-	SELECT array_agg(y.o), array_agg(y.same), array_agg(y.n),
-	    array_agg(y.h), array_agg(y.b)
-	    INTO left_o, left_same, left_n, left_h, left_b FROM (
-	    SELECT o, x.mode_epoch = me[o] AND x.limits_version = lv[o]
+	SELECT array_agg((y.o, y.box, y.same, y.n, y.h, y.b)::d.submit_room)
+	    INTO room FROM (SELECT g.o, g.box,
+	    x.mode_epoch = g.me AND x.limits_version = g.lv
 	        AND x.suspended_at IS NULL AND x.deleted_at IS NULL AS same,
-	        least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
+	    least(x.lim_day - CASE WHEN q.day = today THEN q.day_used
 	        ELSE 0 END, x.lim_month - CASE WHEN q.month = this_month
-	        THEN q.month_used ELSE 0 END) AS n, x.lim_held - q.held AS h,
-	        x.lim_bytes - q.held_bytes AS b FROM unnest(fit) o
-	    JOIN d.quota q ON q.tenant_id = submit_batch_1.t[o]
-	        AND q.inbox_id = box[o]
-	    JOIN d.inbox x ON x.tenant_id = submit_batch_1.t[o]
-	        AND x.inbox_id = box[o]
-	    ORDER BY q.tenant_id, q.inbox_id, o
+	        THEN q.month_used ELSE 0 END) AS n,
+	    x.lim_held - q.held AS h, x.lim_bytes - q.held_bytes AS b
+	    FROM unnest(f) g
+	    JOIN d.quota q ON q.tenant_id = g.t AND q.inbox_id = g.box
+	    JOIN d.inbox x ON x.tenant_id = g.t AND x.inbox_id = g.box
+	    WHERE g.never IS NULL ORDER BY q.tenant_id, q.inbox_id, g.o
 	    FOR NO KEY UPDATE OF x FOR UPDATE OF q) y;
-	IF cardinality(left_o) <> cardinality(fit) THEN
+	IF cardinality(room) <> cardinality(boxes) THEN
 		RAISE EXCEPTION 'an inbox without counters';
 	END IF;
 	IF lists THEN
 		SELECT array_agg(u.o) INTO blocked
-		    FROM unnest(submit_batch_1.t, box, submit_batch_1.rcpts)
-		        WITH ORDINALITY u(t, box, r, o)
+		    FROM (SELECT g.o, g.t, g.box, submit_batch_1.rcpts[g.o] AS r
+		        FROM unnest(f) g) u
 		    WHERE EXISTS (SELECT 1 FROM unnest(string_to_array(u.r, E'\n')) y
 		        JOIN d.list_entry e ON e.entry IN (d.canon(y),
 		            '@' || d.domain_of(y)) AND e.ended_at IS NULL
@@ -574,33 +578,36 @@ BEGIN
 
 	-- 3. What becomes of each row. Every expression costs as much to begin as
 	-- to evaluate twenty times, so what is plain is one condition.
-	FOR j IN 1 .. CASE WHEN careful THEN 0
-	    ELSE coalesce(cardinality(left_o), 0) END LOOP
-		i := left_o[j];
-		IF box[i] <> at THEN
-			at := box[i];
-			n_used := 0;
-			b_used := 0;
-		END IF;
-		IF ords[i] = i AND left_same[j] AND unless[i] IS NULL
-		    AND body[i] IS NOT NULL AND chunks[i] = 1 AND tag[i] IS NULL
-		    AND send_at[i] = 0 AND kind[i] = 'l' AND length(door[i]) = 1
-		    AND (not_after[i] = 0 OR not_after[i] > now_us)
-		    AND abs(d.uuid_ms(mid[i]) - now_us / 1000) <= 600000
-		    AND (rcpts[i] ~ '^[!-?A-~][!-~]*@[!-?A-~]+$' AND length(rcpts[i]) <= 320
-		    OR d.rcpts_sound(rcpts[i])) AND (i = ANY (blocked)) IS NOT TRUE
-		    AND n_used < left_n[j] AND n_used < left_h[j]
-		    AND b_used + size[i] <= left_b[j] THEN
-			n_used := n_used + 1;
-			b_used := b_used + size[i];
-			ok := ok || i;
-		ELSE
-			alone := alone || i;
-		END IF;
-	END LOOP;
+	IF NOT careful AND room IS NOT NULL THEN
+		FOREACH r IN ARRAY room LOOP
+			i := r.o;
+			IF r.box <> at THEN
+				at := r.box;
+				n_used := 0;
+				b_used := 0;
+			END IF;
+			IF r.same AND (f[i]).o = i AND (f[i]).unless IS NULL
+			    AND body[i] IS NOT NULL AND chunks[i] = 1 AND tag[i] IS NULL
+			    AND send_at[i] = 0 AND (f[i]).kind = 'l'
+			    AND length(door[i]) = 1
+			    AND (not_after[i] = 0 OR not_after[i] > now_us)
+			    AND abs(d.uuid_ms(mid[i]) - now_us / 1000) <= 600000
+			    AND (rcpts[i] ~ '^[!-?A-~][!-~]*@[!-?A-~]+$'
+			    AND length(rcpts[i]) <= 320 OR d.rcpts_sound(rcpts[i]))
+			    AND (i = ANY (blocked)) IS NOT TRUE AND n_used < r.n
+			    AND n_used < r.h AND b_used + size[i] <= r.b THEN
+				n_used := n_used + 1;
+				b_used := b_used + size[i];
+				ok := ok || i;
+			ELSE
+				alone := alone || i;
+			END IF;
+		END LOOP;
+	END IF;
 	<<one>>
 	BEGIN
-		EXIT one WHEN NOT careful OR left_o IS NULL;
+		EXIT one WHEN NOT careful OR room IS NULL;
+		r := room[1];
 		IF mid[1] IS NULL OR rcpts[1] IS NULL OR kinds[1] IS NULL
 		    OR params[1] IS NULL OR size[1] IS NULL OR size[1] < 0
 		    OR octet_length(body_tag[1]) IS DISTINCT FROM 32
@@ -608,7 +615,8 @@ BEGIN
 		    OR not_after[1] < 0 OR dig[1] IS NULL OR door[1] IS NULL
 		    OR door[1] NOT IN ('s', 'r', 'm') OR risk[1] IS NULL
 		    OR risk[1] NOT BETWEEN 0 AND 100 OR attachments[1] IS NULL
-		    OR attachments[1] < 0 OR tenant_epoch[1] IS NULL
+		    OR attachments[1] < 0 OR links[1] IS NULL
+		    OR tenant_epoch[1] IS NULL
 		    OR tenant_box[1] IS NULL OR inbox_epoch[1] IS NULL
 		    OR inbox_box[1] IS NULL OR chunks[1] IS NULL
 		    OR chunks[1] NOT BETWEEN 1 AND 4096
@@ -623,14 +631,14 @@ BEGIN
 		    OR octet_length(in_reply_to[1]) > 998
 		    OR octet_length(tenant_box[1]) > 512
 		    OR octet_length(inbox_box[1]) > 512, false) THEN
-			never[1] := 'validation_error';
+			f[1].never := 'validation_error';
 			EXIT one;
 		END IF;
-		old := d.submit_known(t[1], box[1], line[1], mid[1],
+		old := d.submit_known(t[1], r.box, (f[1]).line, mid[1],
 		    coalesce(idem[1], request[1]), request[1], dig[1], k[1],
 		    idem[1] IS NOT NULL, door[1] = 's', duplicate[1]);
 		EXIT one WHEN old.what IS NOT NULL;
-		c := unless[1];
+		c := (f[1]).unless;
 		IF c IS NOT NULL THEN
 			NULL;
 		ELSIF kinds[1] !~ '^[tcbo]*$' OR length(kinds[1])
@@ -646,47 +654,47 @@ BEGIN
 		    (SELECT y.chunks FROM d.upload y
 		    WHERE y.message_id = submit_batch_1.mid[1]
 		    AND y.tenant_id = submit_batch_1.t[1]
-		    AND y.inbox_id = box[1]) ELSE chunks[1] <> 1 END) THEN
+		    AND y.inbox_id = r.box) ELSE chunks[1] <> 1 END) THEN
 			c := 'validation_error';
-		ELSIF dig[1] <> d.digest_1(t[1], box[1], mid[1], 1::smallint,
-		    kind[1] = 't', adr[1], string_to_array(rcpts[1], E'\n'),
+		ELSIF dig[1] <> d.digest_1(t[1], r.box, mid[1], 1::smallint,
+		    (f[1]).test, (f[1]).adr, string_to_array(rcpts[1], E'\n'),
 		    params[1], size[1], body_tag[1], send_at[1], not_after[1])
 		    THEN
 			c := 'digest_mismatch';
 		ELSIF 1 = ANY (blocked) THEN
 			c := 'message_rejected';
-		ELSIF left_n[1] <= 0 THEN
+		ELSIF r.n <= 0 THEN
 			c := 'rate_limited';
 		ELSE
 			rel := CASE WHEN octet_length(tag[1]) = 32
 			    AND octet_length(relay_box[1]) BETWEEN 48 AND 1024
 			    AND expiry[1] > now_us AND (not_after[1] = 0
 			    OR expiry[1] <= not_after[1]) AND expiry[1] > send_at[1]
-			    AND expiry[1] <= now_us + 259500000000 AND kind[1] <> 's'
-			    AND why[1] <> 'paused' THEN d.submit_leaves(t[1], box[1],
+			    AND expiry[1] <= now_us + 259500000000 AND (f[1]).kind <> 's'
+			    AND (f[1]).why <> 'paused' THEN d.submit_leaves(t[1], r.box,
 			    tag_mode[1], tag_mode_epoch[1], findings_set[1]) END;
 			IF rel = 'm' AND limiter[1] IS NOT TRUE THEN
 				c := 'limiter_unavailable';
-			ELSIF rel IS DISTINCT FROM 'm' AND (left_h[1] <= 0
-			    OR size[1] > left_b[1]) THEN
+			ELSIF rel IS DISTINCT FROM 'm' AND (r.h <= 0
+			    OR size[1] > r.b) THEN
 				c := 'held_limit';
-			ELSIF kind[1] IN ('s', 'o') THEN
+			ELSIF (f[1]).kind IN ('s', 'o') THEN
 				c := d.session_refuses(t[1], k[1], door[1], rcpts[1],
 				    attachments[1]);
 			END IF;
 		END IF;
 		IF c IS NOT NULL THEN
-			never[1] := c;
+			f[1].never := c;
 			EXIT one;
 		END IF;
 		ok := '{1}';
 		-- Mail for later waits as long from then on.
 		IF send_at[1] > now_us THEN
-			hold[1] := hold[1] + (send_at[1] - now_us)
+			f[1].hold := (f[1]).hold + (send_at[1] - now_us)
 			    * interval '1 microsecond';
 		END IF;
 		IF rel IS NOT NULL THEN
-			why[1] := '';
+			f[1].why := '';
 		END IF;
 	END;
 
@@ -696,7 +704,7 @@ BEGIN
 	IF careful THEN
 		INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
 		    request_sha256, message_id)
-		    SELECT submit_batch_1.t[o], box[o], line[o],
+		    SELECT submit_batch_1.t[o], (f[o]).box, (f[o]).line,
 		    coalesce(submit_batch_1.idem[o], submit_batch_1.request[o]),
 		    submit_batch_1.request[o], submit_batch_1.mid[o] FROM unnest(ok) o
 		    ON CONFLICT (tenant_id, inbox_id, lineage, key_sha256) DO UPDATE
@@ -705,15 +713,15 @@ BEGIN
 	ELSE
 		INSERT INTO d.idem (tenant_id, inbox_id, lineage, key_sha256,
 		    request_sha256, message_id)
-		    SELECT submit_batch_1.t[o], box[o], line[o],
+		    SELECT submit_batch_1.t[o], (f[o]).box, (f[o]).line,
 		    coalesce(submit_batch_1.idem[o], submit_batch_1.request[o]),
 		    submit_batch_1.request[o], submit_batch_1.mid[o] FROM unnest(ok) o
 		    ON CONFLICT DO NOTHING;
 		GET DIAGNOSTICS stored = ROW_COUNT;
 		IF stored < cardinality(ok) THEN
 			FOR i IN SELECT o FROM unnest(ok) o WHERE NOT EXISTS (SELECT 1
-			    FROM (SELECT submit_batch_1.t[o] AS t, box[o] AS box,
-			    line[o] AS l, coalesce(submit_batch_1.idem[o],
+			    FROM (SELECT submit_batch_1.t[o] AS t, (f[o]).box AS box,
+			    (f[o]).line AS l, coalesce(submit_batch_1.idem[o],
 			    submit_batch_1.request[o]) AS key OFFSET 0) u
 			    JOIN d.idem z ON z.tenant_id = u.t AND z.inbox_id = u.box
 			        AND z.lineage = u.l AND z.key_sha256 = u.key
@@ -729,7 +737,7 @@ BEGIN
 	-- 5. The rows.
 	IF not_after <> array_fill(0::bigint, ARRAY[n]) THEN
 		FOREACH i IN ARRAY ok LOOP
-			hold[i] := least(hold[i], to_timestamp(nullif(not_after[i], 0)
+			f[i].hold := least((f[i]).hold, to_timestamp(nullif(not_after[i], 0)
 			    / 1000000.0));
 		END LOOP;
 	END IF;
@@ -741,7 +749,7 @@ BEGIN
 		        WITH ORDINALITY z(ref, o)
 		    JOIN d.message m ON m.rfc_message_id = z.ref
 		        AND m.tenant_id = submit_batch_1.t[g.o]
-		        AND m.inbox_id = box[g.o]
+		        AND m.inbox_id = (f[g.o]).box
 		    ORDER BY z.o DESC LIMIT 1) ORDER BY g.o)
 		    INTO threads FROM generate_series(1, n) g(o);
 	END IF;
@@ -749,12 +757,12 @@ BEGIN
 	    key_id, door, test, mail_from, rcpt, rcpt_kind, params, size,
 	    chunks, body_tag, send_at, not_after, digest, thread_id, subject,
 	    header_from, rfc_message_id, in_reply_to, refs, labels, context,
-	    revises, attachments, risk, findings_set, finding_max,
+	    revises, attachments, links, risk, findings_set, finding_max,
 	    need_approvals, reasons, mode, mode_epoch, limits_version,
 	    tenant_epoch, tenant_box, inbox_epoch, inbox_box)
-	    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], box[o], 1,
+	    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], (f[o]).box, 1,
 	    submit_batch_1.k[o], submit_batch_1.door[o]::"char",
-	    kind[o] = 't', adr[o],
+	    (f[o]).test, (f[o]).adr,
 	    string_to_array(submit_batch_1.rcpts[o], E'\n'),
 	    submit_batch_1.kinds[o], submit_batch_1.params[o],
 	    submit_batch_1.size[o], submit_batch_1.chunks[o],
@@ -766,31 +774,31 @@ BEGIN
 	    submit_batch_1.in_reply_to[o], submit_batch_1.refs[o],
 	    submit_batch_1.labels[o], submit_batch_1.context[o],
 	    submit_batch_1.revises[o], submit_batch_1.attachments[o],
-	    submit_batch_1.risk[o], submit_batch_1.findings_set[o],
-	    submit_batch_1.finding_max[o], need[o], why[o], md[o], me[o], lv[o],
+	    submit_batch_1.links[o], submit_batch_1.risk[o], submit_batch_1.findings_set[o],
+	    submit_batch_1.finding_max[o], (f[o]).need, (f[o]).why, (f[o]).md, (f[o]).me, (f[o]).lv,
 	    submit_batch_1.tenant_epoch[o], submit_batch_1.tenant_box[o],
 	    submit_batch_1.inbox_epoch[o], submit_batch_1.inbox_box[o]
 	    FROM unnest(ok) o;
 	IF NOT careful OR body[1] IS NOT NULL THEN
 		INSERT INTO d.body (message_id, tenant_id, inbox_id, version, seq,
-		    data) SELECT submit_batch_1.mid[o], submit_batch_1.t[o], box[o],
+		    data) SELECT submit_batch_1.mid[o], submit_batch_1.t[o], (f[o]).box,
 		    1, 0, submit_batch_1.body[o] FROM unnest(ok) o;
 	ELSIF ok <> '{}' THEN
 		DELETE FROM d.upload u WHERE u.message_id = submit_batch_1.mid[1]
-		    AND u.tenant_id = submit_batch_1.t[1] AND u.inbox_id = box[1];
+		    AND u.tenant_id = submit_batch_1.t[1] AND u.inbox_id = r.box;
 	END IF;
 	-- What mode or rule lets go, the referee decides; else it waits.
-	IF rel IS NOT NULL AND ok <> '{}' AND NOT d.policy_release(t[1], box[1],
+	IF rel IS NOT NULL AND ok <> '{}' AND NOT d.policy_release(t[1], r.box,
 	    mid[1], rel, relay_box[1], submit_batch_1.tag[1], expiry[1],
-	    hold[1]) THEN
+	    (f[1]).hold) THEN
 		rel := NULL;
-		why[1] := 'mode';
+		f[1].why := 'mode';
 	END IF;
 	IF rel IS NULL THEN
 		INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
 		    risk, hold_until)
-		    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], box[o], 1, 1,
-		    submit_batch_1.risk[o], hold[o] FROM unnest(ok) o;
+		    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], (f[o]).box, 1, 1,
+		    submit_batch_1.risk[o], (f[o]).hold FROM unnest(ok) o;
 	END IF;
 	UPDATE d.quota q SET day = today, month = this_month,
 	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END + u.n,
@@ -798,7 +806,7 @@ BEGIN
 	        ELSE 0 END + u.n,
 	    held = q.held + CASE WHEN rel IS NULL THEN u.n ELSE 0 END,
 	    held_bytes = q.held_bytes + CASE WHEN rel IS NULL THEN u.b ELSE 0 END
-	    FROM (SELECT submit_batch_1.t[o] AS t, box[o] AS i, count(*)::int AS n,
+	    FROM (SELECT submit_batch_1.t[o] AS t, (f[o]).box AS i, count(*)::int AS n,
 	    sum(submit_batch_1.size[o])::bigint AS b FROM unnest(ok) o
 	    GROUP BY 1, 2) u
 	    WHERE q.tenant_id = u.t AND q.inbox_id = u.i;
@@ -807,15 +815,15 @@ BEGIN
 	    || '.' || submit_batch_1.k[o]::text, 'message.submitted',
 	    submit_batch_1.mid[o], '{"digest":"'
 	    || encode(submit_batch_1.dig[o], 'hex') || '","inbox":'
-	    || box[o]::text || ',"recipients":'
+	    || (f[o]).box::text || ',"recipients":'
 	    || length(submit_batch_1.kinds[o])::text || '}' FROM unnest(ok) o;
 
 	-- 6. The outcomes. Those that go alone meet what this call stored.
 	RETURN QUERY SELECT o, 202, NULL::text, submit_batch_1.mid[o],
 	    coalesce(submit_batch_1.thread[o], threads[o], submit_batch_1.mid[o]),
 	    CASE WHEN rel IS NULL THEN 1 ELSE 2 END::smallint, 1::smallint,
-	    1::smallint, submit_batch_1.dig[o], why[o],
-	    CASE WHEN rel IS NULL THEN hold[o] END, NULL::int, false, false
+	    1::smallint, submit_batch_1.dig[o], (f[o]).why,
+	    CASE WHEN rel IS NULL THEN (f[o]).hold END, NULL::int, false, false
 	    FROM unnest(ok) o;
 	IF cardinality(ok) = n THEN
 		RETURN;
@@ -832,17 +840,17 @@ BEGIN
 		    door[i:i], subject[i:i], header_from[i:i], rfc_id[i:i],
 		    in_reply_to[i:i], refs[i:i], thread[i:i], labels[i:i],
 		    context[i:i], risk[i:i], findings_set[i:i], finding_max[i:i],
-		    attachments[i:i], tenant_epoch[i:i], tenant_box[i:i],
+		    attachments[i:i], links[i:i], tenant_epoch[i:i], tenant_box[i:i],
 		    inbox_epoch[i:i], inbox_box[i:i], chunks[i:i], body[i:i],
 		    idem[i:i], request[i:i], duplicate[i:i], revises[i:i],
 		    limiter[i:i], relay_box[i:i], tag[i:i], expiry[i:i],
 		    tag_mode[i:i], tag_mode_epoch[i:i]) x;
 	END LOOP;
 	FOR i IN 1 .. n LOOP
-		CONTINUE WHEN never[i] IS NULL;
+		CONTINUE WHEN (f[i]).never IS NULL;
 		ord := i;
 		message_id := mid[i];
-		code := never[i];
+		code := (f[i]).never;
 		status := CASE code WHEN 'unknown_api_key' THEN 401
 		    WHEN 'key_scope' THEN 403 WHEN 'missing_permission' THEN 403
 		    WHEN 'inbox_read_only' THEN 403
@@ -854,7 +862,7 @@ BEGIN
 		    WHEN 'limiter_unavailable' THEN 503 ELSE 422 END;
 		wait := CASE code WHEN 'held_limit' THEN 60
 		    WHEN 'limiter_unavailable' THEN 5
-		    WHEN 'rate_limited' THEN d.submit_wait(t[i], box[i]) END;
+		    WHEN 'rate_limited' THEN d.submit_wait(t[i], (f[i]).box) END;
 		RETURN NEXT;
 	END LOOP;
 	IF old.what IS NOT NULL THEN
@@ -882,7 +890,7 @@ CREATE FUNCTION api.submit_1(t bigint, k bigint, a bytea, mid uuid,
 	send_at bigint, not_after bigint, dig bytea, door text, subject text,
 	header_from text, rfc_id text, in_reply_to text, refs text, thread uuid,
 	labels text, context text, risk smallint, findings_set smallint,
-	finding_max smallint, attachments int, tenant_epoch int,
+	finding_max smallint, attachments int, links boolean, tenant_epoch int,
 	tenant_box bytea, inbox_epoch int, inbox_box bytea, chunks int,
 	body bytea, idem bytea, request bytea, duplicate boolean, revises uuid,
 	limiter boolean, relay_box bytea, tag bytea, expiry bigint,
@@ -906,7 +914,8 @@ BEGIN
 	    ARRAY[submit_1.thread], ARRAY[submit_1.labels],
 	    ARRAY[submit_1.context], ARRAY[submit_1.risk],
 	    ARRAY[submit_1.findings_set], ARRAY[submit_1.finding_max],
-	    ARRAY[submit_1.attachments], ARRAY[submit_1.tenant_epoch],
+	    ARRAY[submit_1.attachments], ARRAY[submit_1.links],
+	    ARRAY[submit_1.tenant_epoch],
 	    ARRAY[submit_1.tenant_box], ARRAY[submit_1.inbox_epoch],
 	    ARRAY[submit_1.inbox_box], ARRAY[submit_1.chunks],
 	    ARRAY[submit_1.body], ARRAY[submit_1.idem], ARRAY[submit_1.request],

@@ -3,7 +3,7 @@
 -- key only what it sent itself. A foreign id is 404.
 SET LOCAL ROLE p_owner;
 GRANT CREATE ON SCHEMA d, api TO p_submit, p_read;
-GRANT EXECUTE ON FUNCTION d.agent, d.note TO p_read;
+GRANT EXECUTE ON FUNCTION d.agent, d.agent_may, d.note TO p_read;
 -- The first message of a thread has its number.
 CREATE INDEX message_thread ON d.message (thread_id, tenant_id, inbox_id)
 	WHERE thread_id <> message_id;
@@ -136,11 +136,7 @@ CREATE FUNCTION api.my_threads_1(t bigint, k bigint, a bytea, after uuid,
 DECLARE
 	c record;
 BEGIN
-	c := d.agent(t, k, a);
-	IF c.status = 200 AND c.scope = 's' THEN
-		c.status := 403;
-		c.code := 'missing_permission';
-	END IF;
+	c := d.agent_may(t, k, a, 'r');
 	IF c.status <> 200 THEN
 		SELECT c.status, c.code INTO status, code;
 		RETURN NEXT;
@@ -195,11 +191,7 @@ CREATE FUNCTION api.my_thread_1(t bigint, k bigint, a bytea, th uuid,
 DECLARE
 	c record;
 BEGIN
-	c := d.agent(t, k, a);
-	IF c.status = 200 AND c.scope = 's' THEN
-		c.status := 403;
-		c.code := 'missing_permission';
-	END IF;
+	c := d.agent_may(t, k, a, 'r');
 	IF c.status <> 200 THEN
 		SELECT c.status, c.code INTO status, code;
 		RETURN NEXT;
@@ -555,8 +547,8 @@ END $$;
 CREATE FUNCTION api.ready_1() RETURNS TABLE (status int, code text,
 	deployment bytea, epoch int, gen int, schema int, system_id bigint,
 	timeline int, durable boolean, weeks_ahead int, now timestamptz,
-	lsn bigint, history text, unsealed_seconds int, restored boolean)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	lsn bigint, history text, unsealed_seconds int, restored boolean,
+	serves int, sure bigint) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 #variable_conflict use_column
 BEGIN
@@ -572,7 +564,9 @@ BEGIN
 	    d.weeks_ahead(), clock_timestamp(), h.lsn, h.history,
 	    d.unsealed_seconds(),
 	    coalesce(current_setting('postern.restored', true), '')
-	    NOT IN ('', coalesce(y.restored, ''))
+	    NOT IN ('', coalesce(y.restored, '')),
+	    (SELECT coalesce(max(g.serves), 0) FROM d.schema_migration g),
+	    h.sure
 	    FROM d.log_place() h LEFT JOIN d.deployment y ON y.one;
 END $$;
 
@@ -581,7 +575,7 @@ SET LOCAL ROLE p_submit;
 CREATE FUNCTION api.claim_1(claim bytea, full_auth bytea, send_auth bytea,
 	pub bytea, wrapped bytea) RETURNS TABLE (status int, code text,
 	tenant_id bigint, inbox_id bigint, address text, inbox_epoch int,
-	full_key bigint, send_key bigint) LANGUAGE plpgsql SECURITY DEFINER
+	full_key bigint, send_key bigint, test boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -591,6 +585,7 @@ DECLARE
 	f bigint;
 	s bigint;
 	addr text;
+	word "char";
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	SELECT y.tenant_id, y.inbox_id, y.used_at, y.expires_at, y.claim_sha256
@@ -623,15 +618,15 @@ BEGIN
 	UPDATE d.claim y SET used_at = clock_timestamp()
 	    WHERE y.claim_sha256 = c.claim_sha256;
 	UPDATE d.inbox x SET epoch = x.epoch + 1 WHERE x.tenant_id = c.tenant_id
-	    AND x.inbox_id = c.inbox_id RETURNING x.epoch, x.address
-	    INTO e, addr;
+	    AND x.inbox_id = c.inbox_id RETURNING x.epoch, x.address,
+	    CASE WHEN x.test THEN 't' ELSE 'l' END INTO e, addr, word;
 	INSERT INTO d.inbox_key (tenant_id, inbox_id, epoch, pub)
 	    VALUES (c.tenant_id, c.inbox_id, e, claim_1.pub);
 	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
-	    auth_sha256, lineage, label) VALUES (c.tenant_id, c.inbox_id, 'l',
+	    auth_sha256, lineage, label) VALUES (c.tenant_id, c.inbox_id, word,
 	    'f', full_auth, 0, 'claimed') RETURNING r.key_id INTO f;
 	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
-	    auth_sha256, lineage, label) VALUES (c.tenant_id, c.inbox_id, 'l',
+	    auth_sha256, lineage, label) VALUES (c.tenant_id, c.inbox_id, word,
 	    's', send_auth, 0, 'claimed for SMTP') RETURNING r.key_id INTO s;
 	INSERT INTO d.key_wrap (tenant_id, inbox_id, key_id, epoch, wrapped)
 	    VALUES (c.tenant_id, c.inbox_id, f, e, claim_1.wrapped);
@@ -639,7 +634,7 @@ BEGIN
 	    || f::text, 'inbox.claimed', NULL, json_build_object('inbox',
 	    c.inbox_id, 'epoch', e, 'full_key', f, 'send_key', s)::text);
 	RETURN QUERY SELECT 200, NULL::text, c.tenant_id, c.inbox_id, addr, e, f,
-	    s;
+	    s, word = 't';
 END $$;
 
 CREATE FUNCTION api.cancel_1(t bigint, k bigint, a bytea, mid uuid)
@@ -693,11 +688,7 @@ DECLARE
 	c record;
 	m record;
 BEGIN
-	c := d.agent(t, k, a);
-	IF c.status = 200 AND (c.kind = 's' OR c.scope <> 'f') THEN
-		c.status := 403;
-		c.code := 'missing_permission';
-	END IF;
+	c := d.agent_may(t, k, a, 'f');
 	IF c.status <> 200 THEN
 		RETURN QUERY SELECT c.status, c.code, NULL::smallint, NULL::int;
 		RETURN;
@@ -802,11 +793,8 @@ DECLARE
 	    + make_interval(secs => run_create_1.seconds);
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
-	c := d.agent(t, k, a);
-	IF c.status = 200 AND (c.kind <> 'l' OR c.scope <> 'f') THEN
-		c.status := 403;
-		c.code := 'missing_permission';
-	ELSIF c.status = 200 AND (coalesce(octet_length(auth), 0) <> 32
+	c := d.agent_may(t, k, a, 'f');
+	IF c.status = 200 AND (coalesce(octet_length(auth), 0) <> 32
 	    OR seconds IS NULL OR seconds NOT BETWEEN 1 AND 86400
 	    OR run_create_1.max_messages IS NULL
 	    OR run_create_1.max_messages < 0
@@ -863,11 +851,8 @@ DECLARE
 	until timestamptz;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
-	c := d.agent(t, k, a);
-	IF c.status = 200 AND (c.kind <> 'l' OR c.scope <> 'f') THEN
-		c.status := 403;
-		c.code := 'missing_permission';
-	ELSIF c.status = 200 AND (seconds IS NULL OR seconds NOT BETWEEN 1
+	c := d.agent_may(t, k, a, 'f');
+	IF c.status = 200 AND (seconds IS NULL OR seconds NOT BETWEEN 1
 	    AND 86400) THEN
 		c.status := 422;
 		c.code := 'validation_error';
@@ -910,7 +895,7 @@ DECLARE
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	c := d.agent(t, k, a);
-	IF c.status = 200 AND which <> k AND (c.kind <> 'l' OR c.scope <> 'f')
+	IF c.status = 200 AND which <> k AND (c.kind = 's' OR c.scope <> 'f')
 	    THEN
 		c.status := 404;
 		c.code := 'not_found';

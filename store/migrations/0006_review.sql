@@ -6,9 +6,12 @@ GRANT CREATE ON SCHEMA d, api TO p_review;
 GRANT EXECUTE ON FUNCTION d.note TO p_review, p_ctl;
 
 -- The live session behind s; sets the identity of this call. Runs as its
--- caller (p_review or p_ctl).
-CREATE FUNCTION d.op(s bytea, OUT status int, OUT code text,
-	OUT operator_id bigint, OUT step_up boolean, OUT everywhere boolean)
+-- caller (p_review or p_ctl). `used`: a person did something; what a page asks
+-- by itself, or a job, does not make the session last longer. A call within
+-- such a call has postern.unused set.
+CREATE FUNCTION d.op(s bytea, used boolean DEFAULT true, OUT status int,
+	OUT code text, OUT operator_id bigint, OUT step_up boolean,
+	OUT everywhere boolean)
 	LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -41,7 +44,8 @@ BEGIN
 	-- Who has a second factor steps up with it, not with the password.
 	step_up := coalesce(x.step_up_until > now_at AND (x.step_up_by
 	    <> 'password' OR NOT x.totp AND x.passkeys = 0), false);
-	IF x.touched_at < now_at - interval '1 minute' THEN
+	IF used AND x.touched_at < now_at - interval '1 minute'
+	    AND coalesce(current_setting('postern.unused', true), '') = '' THEN
 		UPDATE d.operator_session z SET touched_at = now_at
 		    WHERE z.session_sha256 = sha256(s);
 	END IF;
@@ -62,13 +66,14 @@ END $$;
 GRANT EXECUTE ON FUNCTION d.op TO p_review, p_ctl;
 
 -- The same for what concerns one message: 404 when it is not in the scope.
-CREATE FUNCTION d.op_of(s bytea, mid uuid, OUT status int, OUT code text,
-	OUT operator_id bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION d.op_of(s bytea, mid uuid, used boolean DEFAULT true,
+	OUT status int, OUT code text, OUT operator_id bigint)
+	LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op(s, used);
 	status := o.status;
 	code := o.code;
 	operator_id := o.operator_id;
@@ -88,6 +93,20 @@ CREATE FUNCTION d.op_may(op bigint, roles text[], t bigint, i bigint)
 	    AND c.role = ANY (roles) AND (c.tenant_id IS NULL
 	    OR c.tenant_id = t AND (c.inbox_id IS NULL OR c.inbox_id = i)));
 GRANT EXECUTE ON FUNCTION d.op_may TO p_review, p_ctl;
+
+-- Where the next `lim` held messages of anybody end, by when they expire. Row
+-- security would have a walk of one's own read all of the others' in between.
+CREATE FUNCTION d.left_from(after timestamptz, lim int) RETURNS timestamptz
+	LANGUAGE plpgsql STABLE SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+	SET enable_bitmapscan = off SET enable_sort = off
+	SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+	RETURN coalesce((SELECT s.hold_until FROM d.state s WHERE s.state = 1
+	    AND s.hold_until > after ORDER BY s.hold_until OFFSET lim LIMIT 1),
+	    'infinity');
+END $$;
+GRANT EXECUTE ON FUNCTION d.left_from TO p_review;
 
 SET LOCAL ROLE p_review;
 
@@ -208,7 +227,7 @@ BEGIN
 	    WHERE z.session_sha256 = session_create_1.session_sha256;
 END $$;
 
-CREATE FUNCTION api.session_touch_1(s bytea)
+CREATE FUNCTION api.session_touch_1(s bytea, used boolean DEFAULT true)
 	RETURNS TABLE (status int, code text, operator_id bigint, name text, roles text,
 	idle_until timestamptz, expires_at timestamptz, step_up_until
 	timestamptz, step_up_by text, global_paused boolean, now timestamptz,
@@ -220,7 +239,7 @@ CREATE FUNCTION api.session_touch_1(s bytea)
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op(s, used);
 	IF o.status <> 200 THEN
 		SELECT o.status, o.code INTO status, code;
 		RETURN NEXT;
@@ -333,7 +352,7 @@ CREATE FUNCTION api.review_inboxes_1(s bytea, tenant bigint)
 	text, held int, plan text, lim_hour int, lim_day int, lim_month int,
 	lim_held int, lim_bytes bigint, used_day int, used_month int, oversight
 	text, display_name text, created_at timestamptz, inbox_epoch int, claimed
-	boolean, reset_at timestamptz)
+	boolean, reset_at timestamptz, test boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -356,7 +375,7 @@ BEGIN
 	    CASE WHEN q.month = date_trunc('month', clock_timestamp()
 	        AT TIME ZONE 'UTC')::date THEN q.month_used ELSE 0 END,
 	    x.oversight, x.display_name, x.created_at, x.epoch, x.epoch > 0,
-	    x.reset_at FROM d.inbox x
+	    x.reset_at, x.test FROM d.inbox x
 	    JOIN d.quota q ON q.tenant_id = x.tenant_id
 	        AND q.inbox_id = x.inbox_id
 	    WHERE (tenant IS NULL OR x.tenant_id = tenant)
@@ -365,14 +384,18 @@ END $$;
 
 -- The words a message is found by. Each begins with its tenant, so that a
 -- search never meets another's: 7:a:x@y (recipient or sender), 7:d:y (domain
--- of a recipient), 7:m:... (Message-ID), 7:s:... (word of the subject).
+-- of a recipient), 7:m:... (Message-ID), 7:s:... (word of the subject), and
+-- what a list is narrowed by: 7:h:files (something is attached), 7:h:links (its
+-- text has links), 7:h:new (nothing its inbox sent had reached a recipient).
 CREATE FUNCTION d.subject_words(subject text) RETURNS text[]
 	LANGUAGE sql IMMUTABLE
 	RETURN (SELECT coalesce(array_agg(DISTINCT left(w, 100)), '{}')
 	    FROM regexp_split_to_table(lower(subject),
 	    '[\x01-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+') w WHERE w <> '');
 CREATE FUNCTION d.words_of(t bigint, mail_from text, rcpt text[], rfc text,
-	subject text) RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
+	subject text, files int, links boolean DEFAULT false,
+	new_rcpt boolean DEFAULT false) RETURNS tsvector
+	LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
 	p text := t::text || ':';
 	all_of text[] := array_append(rcpt, mail_from);
@@ -382,19 +405,67 @@ BEGIN
 	    SELECT 'a:' || d.canon(y) FROM unnest(all_of) y
 	    UNION ALL SELECT 'd:' || d.domain_of(y) FROM unnest(rcpt) y
 	    UNION ALL SELECT 's:' || y FROM unnest(d.subject_words(subject)) y
+	    UNION ALL SELECT 'h:files' WHERE files > 0
+	    UNION ALL SELECT 'h:links' WHERE links
+	    UNION ALL SELECT 'h:new' WHERE new_rcpt
 	    UNION ALL SELECT 'm:' || left(btrim(rfc, '<>'), 300)) z (w)
 	    WHERE w IS NOT NULL AND octet_length(w) BETWEEN 3 AND 1500;
 	RETURN array_to_tsvector(words);
 END $$;
 
--- What is asked for, in the same words; the last one of a subject by how it
--- begins. NULL: nothing can fit.
-CREATE FUNCTION d.words_want(tenants bigint[], q text) RETURNS tsquery
-	LANGUAGE plpgsql IMMUTABLE AS $$
+-- What a search asks for: words; marks that go with all of them (has:files,
+-- has:links, new:recipient); who looks at it (seen:me, seen:anyone,
+-- seen:nobody); held since before or after (older:3d, newer:2h); and when it
+-- expires (left:24h). `more`: one of the last three.
+CREATE TYPE d.asked_for AS (words text, marks text[], seen text, lo uuid,
+	hi uuid, left_at timestamptz, more boolean);
+CREATE FUNCTION d.asked(q text) RETURNS d.asked_for LANGUAGE plpgsql STABLE
+	AS $$
 DECLARE
+	a d.asked_for;
+	t text;
+	span interval;
+BEGIN
+	a.words := '';
+	a.marks := '{}';
+	FOREACH t IN ARRAY regexp_split_to_array(btrim(coalesce(q, '')), ' +')
+	    LOOP
+		IF lower(t) IN ('has:files', 'has:links') THEN
+			a.marks := a.marks || ('h:' || lower(substr(t, 5)));
+		ELSIF lower(t) = 'new:recipient' THEN
+			a.marks := a.marks || 'h:new'::text;
+		ELSIF lower(t) IN ('seen:me', 'seen:anyone', 'seen:nobody') THEN
+			a.seen := lower(substr(t, 6));
+		ELSIF t ~* '^(older|newer|left):[0-9]{1,4}[hd]$' THEN
+			span := (substring(t FROM '[0-9]+') || CASE WHEN t ~* 'h$'
+			    THEN ' hours' ELSE ' days' END)::interval;
+			IF t ~* '^older' THEN
+				a.hi := d.uuid_floor(now() - span);
+			ELSIF t ~* '^newer' THEN
+				a.lo := d.uuid_floor(now() - span);
+			ELSE
+				a.left_at := now() + span;
+			END IF;
+		ELSIF t <> '' THEN
+			a.words := a.words || CASE WHEN a.words = '' THEN '' ELSE ' '
+			    END || t;
+		END IF;
+	END LOOP;
+	a.more := a.seen IS NOT NULL OR a.lo IS NOT NULL OR a.hi IS NOT NULL
+	    OR a.left_at IS NOT NULL;
+	RETURN a;
+END $$;
+
+-- What is asked for, in the same words; the last one of a subject by how it
+-- begins. NULL: nothing can fit, or there are no words and no marks.
+CREATE FUNCTION d.words_want(tenants bigint[], asked text) RETURNS tsquery
+	LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	a d.asked_for := d.asked(asked);
 	w text[];
 	last text := '';
 	glue text := ' & ';
+	q text := a.words;
 BEGIN
 	IF q ~ '^@[^@ ]+$' THEN
 		w := ARRAY['d:' || lower(substr(q, 2))];
@@ -412,24 +483,45 @@ BEGIN
 	    WHERE octet_length(y) > 1500) THEN
 		RETURN NULL;
 	END IF;
-	RETURN (SELECT string_agg('(' || (SELECT string_agg('''' || replace(
-	    replace(t::text || ':' || y, '\', '\\'), '''', '''''') || ''''
-	    || CASE WHEN y = last THEN ':*' ELSE '' END, glue)
-	    FROM unnest(w) y) || ')', ' | ')::tsquery FROM unnest(tenants) t);
+	RETURN (SELECT string_agg('(' || nullif(concat_ws(' & ', (SELECT
+	    string_agg('''' || t::text || ':' || y || '''', ' & ')
+	    FROM unnest(a.marks) y), '(' || (SELECT
+	    string_agg('''' || replace(replace(t::text || ':' || y, '\', '\\'),
+	    '''', '''''') || '''' || CASE WHEN y = last THEN ':*' ELSE '' END,
+	    glue) FROM unnest(w) y) || ')'), '') || ')', ' | ')::tsquery
+	    FROM unnest(tenants) t);
 END $$;
 
 -- Ids that fit, at most `most`, in no order.
-CREATE FUNCTION d.found(tenants bigint[], q text, want tsquery, most int)
+-- By the index of words alone: the planner guesses that a word nobody wrote is
+-- frequent, and would rather read every message by its key until it met some.
+-- Tenant by tenant, which ends where there are enough.
+CREATE FUNCTION d.found(tenants bigint[], q text, most int)
 	RETURNS uuid[] LANGUAGE plpgsql STABLE SET enable_seqscan = off
-	SET plan_cache_mode = force_custom_plan AS $$
+	SET enable_indexscan = off SET enable_indexonlyscan = off
+	SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
 	IF q ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
 	    THEN
 		RETURN ARRAY[q::uuid];
 	END IF;
 	RETURN (SELECT coalesce(array_agg(z.message_id), '{}') FROM (
-	    SELECT w.message_id FROM d.word w WHERE w.words @@ want
-	    LIMIT most) z);
+	    SELECT w.message_id FROM unnest(tenants) t
+	    CROSS JOIN LATERAL (SELECT d.words_want(ARRAY[t], q) AS x OFFSET 0) v
+	    CROSS JOIN LATERAL (SELECT y.message_id FROM d.word y
+	        WHERE y.words @@ v.x LIMIT most) w LIMIT most) z);
+END $$;
+
+-- Is one of the first 20 recipients new to the inbox? As review_known_1 asks.
+CREATE FUNCTION d.meets_new(t bigint, i bigint, rcpt text[], kinds text)
+	RETURNS boolean LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+BEGIN
+	RETURN EXISTS (SELECT 1 FROM unnest(rcpt) WITH ORDINALITY r (a, ix)
+	    WHERE r.ix <= 20 AND substr(kinds, r.ix::int, 1) <> 'o'
+	    AND NOT EXISTS (SELECT 1 FROM d.delivery y WHERE y.tenant_id = t
+	        AND y.domain = d.domain_of(r.a) AND y.canon = d.canon(r.a)
+	        AND y.inbox_id = i AND y.status = 3));
 END $$;
 
 -- Reads the audit log on from where the words end, at most `most` rows of it,
@@ -455,7 +547,9 @@ BEGIN
 	    AND x.xid < edge ORDER BY x.gen, x.xid, x.n LIMIT most),
 	put AS (INSERT INTO d.word (message_id, tenant_id, words)
 	    SELECT m.message_id, m.tenant_id, d.words_of(m.tenant_id,
-	        m.mail_from, m.rcpt, m.rfc_message_id, m.subject) FROM a
+	        m.mail_from, m.rcpt, m.rfc_message_id, m.subject, m.attachments,
+	        m.links, d.meets_new(m.tenant_id, m.inbox_id, m.rcpt,
+	        m.rcpt_kind)) FROM a
 	    JOIN d.message m ON m.message_id = a.message_id AND m.version = 1
 	    WHERE a.event = 'message.submitted' ON CONFLICT DO NOTHING)
 	SELECT count(*) AS n, (array_agg(a.gen ORDER BY a.gen DESC, a.xid DESC,
@@ -489,30 +583,204 @@ CREATE FUNCTION d.look_into(tenant bigint) RETURNS bigint[]
 	    SELECT split_part(b, '.', 1)::bigint FROM unnest(d.cur_boxes()) b) z
 	    WHERE look_into.tenant IS NULL OR x = look_into.tenant);
 
+-- Of these tenants, those that this call sees all of; and the single inboxes
+-- of the others. A walk through a tenant of which one inbox is one's own would
+-- read everybody's mail there.
+CREATE FUNCTION d.whole_of(tenants bigint[]) RETURNS bigint[]
+	LANGUAGE sql STABLE
+	RETURN (SELECT coalesce(array_agg(t), '{}') FROM unnest(tenants) t
+	    WHERE t = ANY (d.cur_tenants()));
+CREATE FUNCTION d.boxes_of(tenants bigint[]) RETURNS TABLE (tenant_id bigint,
+	inbox_id bigint) LANGUAGE sql STABLE AS $$
+	SELECT split_part(b, '.', 1)::bigint, split_part(b, '.', 2)::bigint
+	    FROM unnest(d.cur_boxes()) b
+	    WHERE split_part(b, '.', 1)::bigint = ANY (tenants)
+	    AND split_part(b, '.', 1)::bigint <> ALL (d.cur_tenants()) $$;
+
 -- Pages of ids. `k` sorts, `nth` is the place within a collapsed inbox, -1 on
 -- a last row that only says how far a search has read.
 --
 -- Held mail in order: the rest of the last risk, then what is lower. Each half
--- is one ordered index scan a tenant.
+-- is one ordered index scan a tenant, or an inbox.
+CREATE FUNCTION d.held_some(tenants bigint[], box bigint, last_risk int,
+	last_id uuid, m int, least_risk int) RETURNS TABLE (risk smallint,
+	message_id uuid, tenant_id bigint, c bigint) LANGUAGE plpgsql STABLE
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_sort = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+	whole bigint[] := d.whole_of(tenants);
+BEGIN
+	IF box IS NULL THEN
+		RETURN QUERY SELECT y.* FROM unnest(whole) t CROSS JOIN LATERAL (
+		    SELECT f.*, row_number() OVER () FROM (
+		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = t AND s.state = 1 AND s.risk = last_risk
+		    AND s.risk >= least_risk AND s.message_id > last_id
+		    ORDER BY s.message_id LIMIT m) f
+		    UNION ALL
+		    SELECT f.*, row_number() OVER () FROM (
+		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = t AND s.state = 1 AND s.risk < last_risk
+		    AND s.risk >= least_risk
+		    ORDER BY s.risk DESC, s.message_id LIMIT m) f) y;
+	ELSE
+		RETURN QUERY SELECT y.* FROM unnest(whole) t CROSS JOIN LATERAL (
+		    SELECT f.*, row_number() OVER () FROM (
+		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = t AND s.inbox_id = box AND s.state = 1 AND s.risk = last_risk
+		    AND s.risk >= least_risk AND s.message_id > last_id
+		    ORDER BY s.message_id LIMIT m) f
+		    UNION ALL
+		    SELECT f.*, row_number() OVER () FROM (
+		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = t AND s.inbox_id = box AND s.state = 1 AND s.risk < last_risk
+		    AND s.risk >= least_risk
+		    ORDER BY s.risk DESC, s.message_id LIMIT m) f) y;
+	END IF;
+	IF cardinality(d.cur_boxes()) > 0 THEN
+		RETURN QUERY SELECT y.* FROM (SELECT * FROM d.boxes_of(tenants) z
+		    WHERE box IS NULL OR z.inbox_id = box) b CROSS JOIN LATERAL (
+		    SELECT f.*, row_number() OVER () FROM (
+		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id AND s.state = 1 AND s.risk = last_risk
+		    AND s.risk >= least_risk AND s.message_id > last_id
+		    ORDER BY s.message_id LIMIT m) f
+		    UNION ALL
+		    SELECT f.*, row_number() OVER () FROM (
+		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id AND s.state = 1 AND s.risk < last_risk
+		    AND s.risk >= least_risk
+		    ORDER BY s.risk DESC, s.message_id LIMIT m) f) y;
+	END IF;
+END $$;
+
+-- The first `m` of each scan are enough up to where the first scan that gave
+-- so many ends. Of many tenants few of each are asked for first, so that a
+-- long walk reads about as much as it gives and not as much of each tenant.
 CREATE FUNCTION d.held_walk(tenants bigint[], box bigint, last_risk int,
-	last_id uuid, n int) RETURNS TABLE (k int, message_id uuid,
+	last_id uuid, n int, least_risk int DEFAULT 0) RETURNS TABLE (k int, message_id uuid,
 	tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
 	SET enable_seqscan = off SET enable_bitmapscan = off
-	SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
+	SET enable_sort = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
+DECLARE
+	of_tenants int := cardinality(tenants);
+	m int := n;
+	p record;
+	sure int;
 BEGIN
-	RETURN QUERY SELECT 100 - y.risk, y.message_id, y.tenant_id, 0
-	    FROM unnest(tenants) t CROSS JOIN LATERAL (
-	    (SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-	    WHERE s.tenant_id = t AND s.state = 1
-	    AND (box IS NULL OR s.inbox_id = box) AND s.risk = last_risk
-	    AND s.message_id > last_id ORDER BY s.message_id LIMIT n)
-	    UNION ALL
-	    (SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-	    WHERE s.tenant_id = t AND s.state = 1
-	    AND (box IS NULL OR s.inbox_id = box) AND s.risk < last_risk
-	    ORDER BY s.risk DESC, s.message_id LIMIT n)) y
-	    ORDER BY y.risk DESC, y.message_id LIMIT n;
+	IF of_tenants > 1 AND n > 200 THEN
+		m := greatest(100, 2 * n / of_tenants);
+	END IF;
+	LOOP
+		SELECT array_agg(100 - z.risk ORDER BY z.o) AS ks,
+		    array_agg(z.message_id ORDER BY z.o) AS ids,
+		    array_agg(z.tenant_id ORDER BY z.o) AS own,
+		    min(z.o) FILTER (WHERE z.c = m) AS cut INTO p FROM (
+		    SELECT h.*, row_number() OVER (ORDER BY h.risk DESC,
+		        h.message_id) AS o FROM d.held_some(tenants, box, last_risk,
+		        last_id, m, least_risk) h) z;
+		sure := least(coalesce(p.cut, n), n);
+		EXIT WHEN m >= n OR sure >= n;
+		m := least(n, m * 4);
+	END LOOP;
+	RETURN QUERY SELECT w.k, w.mid, w.own, 0 FROM unnest(p.ks, p.ids, p.own)
+	    WITH ORDINALITY w (k, mid, own, o) WHERE w.o <= n ORDER BY w.o;
+END $$;
+
+-- Held mail by how long it has left. Who has little to see sorts all of it;
+-- else the walk goes through everybody's, of which much is then one's own, and
+-- stops after 20,000. A flood is the newest mail: it cannot come first here.
+CREATE FUNCTION d.left_walk(tenants bigint[], box bigint, after timestamptz,
+	last_id uuid, n int) RETURNS TABLE (k bigint, message_id uuid,
+	tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
+	SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off
+	SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+	few int := 5000;
+	place timestamptz;
+	got int;
+BEGIN
+	IF (SELECT coalesce(sum(c.held), 0) FROM d.quota c
+	    WHERE c.tenant_id = ANY (tenants)
+	    AND (box IS NULL OR c.inbox_id = box)) <= few THEN
+		RETURN QUERY SELECT d.us(s.hold_until), s.message_id, s.tenant_id, 0
+		    FROM d.held_walk(tenants, box, 101,
+		    '00000000-0000-0000-0000-000000000000', few) h
+		    JOIN d.state s ON s.message_id = h.message_id
+		        AND s.tenant_id = h.tenant_id
+		    WHERE (s.hold_until, s.message_id) > (after, last_id)
+		    ORDER BY s.hold_until, s.message_id LIMIT n;
+		RETURN;
+	END IF;
+	place := d.left_from(after, 20000);
+	RETURN QUERY SELECT d.us(s.hold_until), s.message_id, s.tenant_id, 0
+	    FROM d.state s WHERE s.state = 1 AND s.hold_until >= after
+	    AND s.hold_until <= place
+	    AND (s.hold_until > after OR s.message_id > last_id)
+	    AND s.tenant_id = ANY (tenants) AND (box IS NULL OR s.inbox_id = box)
+	    ORDER BY s.hold_until, s.message_id LIMIT n;
+	GET DIAGNOSTICS got = ROW_COUNT;
+	IF got < n AND place < 'infinity' THEN
+		RETURN QUERY SELECT d.us(place),
+		    'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid, 0::bigint, -1;
+	END IF;
+END $$;
+
+-- Held mail in order whose id lies in lo..hi (NULL: no bound): the risks that
+-- there are, one after another, so that no walk reads what is between them.
+CREATE FUNCTION d.held_aged(tenants bigint[], box bigint, last_risk int,
+	last_id uuid, n int, least_risk int, lo uuid, hi uuid)
+	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_bitmapscan = off SET enable_sort = off
+	SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+	whole bigint[] := d.whole_of(tenants);
+	first uuid := coalesce(lo, '00000000-0000-0000-0000-000000000000');
+	least_id uuid := greatest(last_id, first);
+	past uuid := coalesce(hi, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+	r smallint := last_risk;
+	got int := 0;
+	c int;
+BEGIN
+	LOOP
+		RETURN QUERY SELECT 100 - r, y.message_id, y.tenant_id, 0 FROM (
+		    SELECT f.* FROM unnest(whole) t CROSS JOIN LATERAL (
+		    SELECT s.message_id, s.tenant_id FROM d.state s
+		    WHERE box IS NULL AND s.tenant_id = t AND s.state = 1
+		    AND s.risk = r AND s.message_id > least_id
+		    AND s.message_id < past ORDER BY s.message_id LIMIT n - got) f
+		    UNION ALL
+		    SELECT f.* FROM (SELECT t AS tenant_id, box AS inbox_id
+		        FROM unnest(whole) t WHERE box IS NOT NULL
+		        UNION ALL SELECT * FROM d.boxes_of(tenants) z
+		        WHERE box IS NULL OR z.inbox_id = box) b
+		    CROSS JOIN LATERAL (
+		    SELECT s.message_id, s.tenant_id FROM d.state s
+		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
+		    AND s.state = 1 AND s.risk = r AND s.message_id > least_id
+		    AND s.message_id < past ORDER BY s.message_id LIMIT n - got) f
+		    ) y ORDER BY y.message_id LIMIT n - got;
+		GET DIAGNOSTICS c = ROW_COUNT;
+		got := got + c;
+		EXIT WHEN got >= n;
+		SELECT max(z.risk) INTO r FROM (
+		    SELECT f.risk FROM unnest(whole) t CROSS JOIN LATERAL (
+		    SELECT s.risk FROM d.state s WHERE s.tenant_id = t
+		    AND s.state = 1 AND s.risk < r ORDER BY s.risk DESC LIMIT 1) f
+		    UNION ALL
+		    SELECT f.risk FROM d.boxes_of(tenants) b CROSS JOIN LATERAL (
+		    SELECT s.risk FROM d.state s WHERE s.tenant_id = b.tenant_id
+		    AND s.inbox_id = b.inbox_id AND s.state = 1 AND s.risk < r
+		    ORDER BY s.risk DESC LIMIT 1) f) z;
+		EXIT WHEN r IS NULL OR r < least_risk;
+		least_id := first;
+	END LOOP;
 END $$;
 
 -- Collapsed, an inbox shows its first five: few inboxes are asked one by one,
@@ -524,7 +792,7 @@ CREATE FUNCTION d.held_fold(tenants bigint[], last_risk int, last_id uuid,
 	n int) RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
 	LANGUAGE plpgsql STABLE SET enable_seqscan = off
 	SET enable_bitmapscan = off SET enable_sort = off
-	SET plan_cache_mode = force_custom_plan AS $$
+	SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
 	IF (SELECT count(*) FROM (SELECT 1 FROM d.quota c WHERE c.held > 0
@@ -543,7 +811,7 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 100 - y.risk, y.message_id, y.tenant_id, y.nth
-	    FROM unnest(tenants) t CROSS JOIN LATERAL (
+	    FROM unnest(d.whole_of(tenants)) t CROSS JOIN LATERAL (
 	    (SELECT s.risk, s.message_id, s.tenant_id, f.nth FROM d.state s
 	    CROSS JOIN LATERAL d.place_of(t, s.inbox_id, s.message_id) f (nth)
 	    WHERE s.tenant_id = t AND s.state = 1 AND s.risk = last_risk
@@ -555,7 +823,16 @@ BEGIN
 	    WHERE s.tenant_id = t AND s.state = 1 AND s.risk < last_risk
 	    AND f.nth IS NOT NULL
 	    ORDER BY s.risk DESC, s.message_id LIMIT n)) y
-	    ORDER BY y.risk DESC, y.message_id LIMIT n;
+	    UNION ALL
+	    SELECT 100 - y.risk, y.message_id, y.tenant_id, y.nth
+	    FROM d.boxes_of(tenants) b CROSS JOIN LATERAL (SELECT f.*,
+	        (row_number() OVER ())::int AS nth FROM (SELECT s.risk,
+	        s.message_id, s.tenant_id FROM d.state s
+	        WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
+	        AND s.state = 1 ORDER BY s.risk DESC, s.message_id LIMIT 5) f) y
+	    WHERE y.risk < last_risk OR y.risk = last_risk
+	        AND y.message_id > last_id
+	    ORDER BY 1, 2 LIMIT n;
 END $$;
 -- Its place among the first five of its inbox, or NULL.
 CREATE FUNCTION d.place_of(t bigint, i bigint, mid uuid) RETURNS int
@@ -576,29 +853,73 @@ CREATE FUNCTION d.past_walk(tenants bigint[], box bigint, states smallint[],
 	SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
-	RETURN QUERY SELECT y.*, 0 FROM unnest(tenants) t CROSS JOIN LATERAL (
+	RETURN QUERY SELECT y.*, 0 FROM unnest(d.whole_of(tenants)) t
+	    CROSS JOIN LATERAL (
 	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
 	    WHERE s.tenant_id = t AND s.state <> 1 AND s.state = ANY (states)
 	    AND (box IS NULL OR s.inbox_id = box)
 	    AND s.message_id < last_id
-	    ORDER BY s.message_id DESC LIMIT n) y ORDER BY 2 DESC LIMIT n;
+	    ORDER BY s.message_id DESC LIMIT n) y
+	    UNION ALL
+	    SELECT y.*, 0 FROM d.boxes_of(tenants) b CROSS JOIN LATERAL (
+	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
+	    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
+	    AND s.state <> 1 AND s.state = ANY (states)
+	    AND s.message_id < last_id
+	    ORDER BY s.message_id DESC LIMIT n) y
+	    WHERE box IS NULL OR b.inbox_id = box
+	    ORDER BY 2 DESC LIMIT n;
 END $$;
 
--- What of the next `most` messages of the list fits a search.
-CREATE FUNCTION d.find_walk(tenants bigint[], box bigint, states smallint[],
-	last_risk int, last_id uuid, want tsquery, n int, most int)
-	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+-- Who looks at what, now: the ids, of oneself or of everybody.
+CREATE FUNCTION d.looked_at(mine boolean) RETURNS uuid[]
 	LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN (SELECT coalesce(array_agg(z.message_id), '{}') FROM d.look z
+	    WHERE z.until > clock_timestamp() AND (NOT mine
+	    OR 'op:' || z.operator_id::text = d.cur_actor()));
+END $$;
+
+-- Does a held message fit what more is asked for than words?
+CREATE FUNCTION d.asked_fits(a d.asked_for, mid uuid, t bigint)
+	RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN (a.hi IS NULL OR mid < a.hi) AND (a.lo IS NULL OR mid >= a.lo)
+	    AND (a.left_at IS NULL OR EXISTS (SELECT 1 FROM d.state s
+	        WHERE s.message_id = mid AND s.tenant_id = t
+	        AND s.hold_until <= a.left_at))
+	    AND (a.seen IS NULL OR (a.seen = 'nobody') <> EXISTS (SELECT 1
+	        FROM d.look z WHERE z.message_id = mid AND z.tenant_id = t
+	        AND z.until > clock_timestamp() AND (a.seen <> 'me'
+	        OR 'op:' || z.operator_id::text = d.cur_actor())));
+END $$;
+
+-- What of the next `most` messages of the list fits a search; `want` NULL:
+-- any words.
+CREATE FUNCTION d.find_walk(tenants bigint[], box bigint, states smallint[],
+	last_risk int, last_id uuid, want tsquery, n int, most int,
+	least_risk int, a d.asked_for)
+	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+	LANGUAGE plpgsql STABLE
+	SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
+DECLARE
+	aged boolean := a.lo IS NOT NULL OR a.hi IS NOT NULL;
 BEGIN
 	RETURN QUERY WITH walk AS MATERIALIZED (
 	    SELECT h.*, row_number() OVER () AS o FROM d.held_walk(tenants, box,
-	        last_risk, last_id, most) h WHERE states = '{1}'
+	        last_risk, last_id, most, least_risk) h WHERE states = '{1}'
+	        AND NOT aged
+	    UNION ALL SELECT h.*, row_number() OVER () FROM d.held_aged(tenants,
+	        box, last_risk, last_id, most, least_risk, a.lo, a.hi) h
+	        WHERE states = '{1}' AND aged
 	    UNION ALL SELECT h.*, row_number() OVER () FROM d.past_walk(tenants,
 	        box, states, last_id, most) h WHERE states <> '{1}'),
-	hit AS MATERIALIZED (SELECT v.* FROM walk v WHERE (SELECT w.words @@ want
-	    FROM d.word w WHERE w.message_id = v.message_id
-	    AND w.tenant_id = v.tenant_id) LIMIT n)
+	hit AS MATERIALIZED (SELECT v.* FROM walk v WHERE (want IS NULL
+	    OR (SELECT w.words @@ want FROM d.word w
+	    WHERE w.message_id = v.message_id AND w.tenant_id = v.tenant_id))
+	    AND (NOT a.more OR d.asked_fits(a, v.message_id, v.tenant_id))
+	    LIMIT n)
 	SELECT z.k, z.message_id, z.tenant_id, z.nth FROM (SELECT * FROM hit
 	    UNION ALL SELECT v.k, v.message_id, v.tenant_id, -1, v.o FROM walk v
 	    WHERE v.o = most AND (SELECT count(*) FROM hit) < n) z
@@ -606,57 +927,122 @@ BEGIN
 END $$;
 
 -- A page of what fits a search. A frequent word is soon found in the list
--- itself; a rare one gives its few ids; of what is neither, the next 5,000
--- messages of the list are looked at.
+-- itself; a rare one gives its few ids, and so do those who look at mail and
+-- what expires among the next 20,000 of anybody; of what is neither, the next
+-- 5,000 messages of the list are looked at (2,000 if bounded by their age).
 CREATE FUNCTION d.find_page(tenants bigint[], box bigint, states smallint[],
-	last_risk int, last_id uuid, q text, n int) RETURNS TABLE (k int,
-	message_id uuid, tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
-	SET plan_cache_mode = force_custom_plan AS $$
+	last_risk int, last_id uuid, q text, n int, least_risk int DEFAULT 0)
+	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_hashjoin = off SET enable_mergejoin = off
+	SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
+	a d.asked_for := d.asked(q);
 	x tsquery := d.words_want(tenants, q);
+	wordless boolean := a.words = '' AND a.marks = '{}';
+	deep int := CASE WHEN a.lo IS NULL AND a.hi IS NULL THEN 5000
+	    ELSE 2000 END;
 	ids uuid[];
 	f record;
+	most int;
 	held boolean := states = '{1}';
 BEGIN
+	IF x IS NULL AND NOT (wordless AND a.more)
+	    OR NOT held AND (a.seen IS NOT NULL OR a.left_at IS NOT NULL) THEN
+		RETURN;
+	END IF;
+	IF a.seen IN ('me', 'anyone') THEN
+		RETURN QUERY SELECT * FROM d.find_ids(tenants, box, states,
+		    last_risk, last_id, x, n, least_risk, a,
+		    d.looked_at(a.seen = 'me'));
+		RETURN;
+	END IF;
 	SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
 	    array_agg(h.tenant_id) own, count(*) c INTO f FROM d.find_walk(
-	    tenants, box, states, last_risk, last_id, x, n, 500) h
+	    tenants, box, states, last_risk, last_id, x, n, 500, least_risk, a) h
 	    WHERE h.nth >= 0;
+	-- So far as this promises a page, the list is read on for it.
+	most := 750 * n / greatest(f.c, 1);
+	IF f.c < n AND most <= least(deep, 4000) THEN
+		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+		    array_agg(h.tenant_id) own, count(*) c INTO f FROM d.find_walk(
+		    tenants, box, states, last_risk, last_id, x, n, most,
+		    least_risk, a) h WHERE h.nth >= 0;
+	END IF;
 	IF f.c >= n THEN
 		RETURN QUERY SELECT *, 0 FROM unnest(f.ks, f.ids, f.own);
 		RETURN;
 	END IF;
-	ids := d.found(tenants, q, x, 2001);
-	IF cardinality(ids) > 2000 THEN
+	IF NOT wordless THEN
+		ids := d.found(tenants, q, 2001);
+	ELSIF a.left_at <= d.left_from('-infinity', 20000) THEN
+		ids := d.left_ids(tenants, box, a.left_at, 2001);
+	END IF;
+	IF ids IS NULL OR cardinality(ids) > 2000 THEN
 		RETURN QUERY SELECT * FROM d.find_walk(tenants, box, states,
-		    last_risk, last_id, x, n, 5000);
+		    last_risk, last_id, x, n, deep, least_risk, a);
 		RETURN;
 	END IF;
+	RETURN QUERY SELECT * FROM d.find_ids(tenants, box, states, last_risk,
+	    last_id, NULL, n, least_risk, a, ids);
+END $$;
+
+-- Ids of held mail that expires by then, at most `most`.
+CREATE FUNCTION d.left_ids(tenants bigint[], box bigint, by timestamptz,
+	most int) RETURNS uuid[] LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_bitmapscan = off SET enable_sort = off
+	SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+	RETURN (SELECT coalesce(array_agg(z.message_id), '{}') FROM (
+	    SELECT s.message_id FROM d.state s WHERE s.state = 1
+	    AND s.hold_until <= by AND s.tenant_id = ANY (tenants)
+	    AND (box IS NULL OR s.inbox_id = box)
+	    ORDER BY s.hold_until LIMIT most) z);
+END $$;
+
+-- Of these ids, those that fit, in the order of the list.
+CREATE FUNCTION d.find_ids(tenants bigint[], box bigint, states smallint[],
+	last_risk int, last_id uuid, want tsquery, n int, least_risk int,
+	a d.asked_for, ids uuid[])
+	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
+	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_hashjoin = off SET enable_mergejoin = off
+	SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+	held boolean := states = '{1}';
+BEGIN
 	RETURN QUERY SELECT CASE WHEN held THEN 100 - s.risk ELSE 0 END,
 	    s.message_id, s.tenant_id, 0 FROM unnest(ids) y (mid)
 	    JOIN d.state s ON s.message_id = y.mid
 	    WHERE s.tenant_id = ANY (tenants) AND s.state = ANY (states)
 	    AND (box IS NULL OR s.inbox_id = box)
-	    AND CASE WHEN held THEN s.risk < last_risk
-	        OR s.risk = last_risk AND s.message_id > last_id
+	    AND (want IS NULL OR (SELECT w.words @@ want FROM d.word w
+	        WHERE w.message_id = s.message_id AND w.tenant_id = s.tenant_id))
+	    AND (NOT a.more OR d.asked_fits(a, s.message_id, s.tenant_id))
+	    AND CASE WHEN held THEN s.risk >= least_risk AND (s.risk < last_risk
+	        OR s.risk = last_risk AND s.message_id > last_id)
 	        ELSE s.message_id < last_id END
 	    ORDER BY CASE WHEN held THEN 100 - s.risk ELSE 0 END,
 	    CASE WHEN held THEN s.message_id END, s.message_id DESC LIMIT n;
 END $$;
 
--- Held mail comes by risk, then age; everything else newest first. One inbox
+-- Held mail comes by risk, then age, of the risks asked for; everything else newest first. One inbox
 -- shows at most five rows when collapsed, the last carrying how many more. A
 -- last row without a message says where a search has stopped.
 CREATE FUNCTION api.review_list_1(s bytea, tenant bigint, inbox bigint,
-	states text, q text, after_key text, lim int, collapse boolean)
+	states text, q text, after_key text, lim int, collapse boolean,
+	risk_from int DEFAULT 0, risk_to int DEFAULT 100,
+	by_left boolean DEFAULT false)
 	RETURNS TABLE (status int, code text, sort_key text, tenant_id bigint, tenant_slug text,
 	inbox_id bigint, address text, message_id uuid, version smallint, round
 	smallint, state smallint, digest bytea, rcpts text, rcpt_kind text,
 	subject text, header_from text, size bigint, attachments int, risk
 	smallint, reasons text, hold_until timestamptz, created_at timestamptz,
 	updated_at timestamptz, need_approvals smallint, approvals int, edited
-	boolean, integrity boolean, more_in_inbox int, test boolean, context text)
+	boolean, integrity boolean, more_in_inbox int, test boolean, context text,
+	links boolean, new_rcpt boolean, looks text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -667,9 +1053,13 @@ DECLARE
 	    '{1}');
 	held_only boolean := want = '{1}';
 	fold boolean := coalesce(collapse, false) AND inbox IS NULL
-	    AND coalesce(q, '') = '' AND held_only;
+	    AND coalesce(q, '') = '' AND held_only AND risk_from = 0
+	    AND risk_to = 100;
+	left_only boolean := coalesce(by_left, false) AND held_only
+	    AND coalesce(q, '') = '';
+	last_left timestamptz := '-infinity';
 	n int := least(greatest(coalesce(lim, 50), 1), 201);
-	last_risk int := 101;
+	last_risk int := risk_to + 1;
 	last_id uuid := '00000000-0000-0000-0000-000000000000';
 	tenants bigint[];
 	p record;
@@ -683,16 +1073,24 @@ BEGIN
 	IF after_key ~ '^[0-9]{1,3}:[0-9a-f-]{36}$' THEN
 		last_risk := 100 - split_part(after_key, ':', 1)::int;
 		last_id := split_part(after_key, ':', 2)::uuid;
-	ELSIF NOT held_only THEN
+	ELSIF left_only AND after_key ~ '^t[0-9]{1,17}:[0-9a-f-]{36}$' THEN
+		last_left := 'epoch'::timestamptz + substring(split_part(after_key,
+		    ':', 1) FROM 2)::bigint * interval '1 microsecond';
+		last_id := split_part(after_key, ':', 2)::uuid;
+	ELSIF NOT left_only THEN
+		-- after all of the risk above those asked for
 		last_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 	END IF;
 	tenants := d.look_into(review_list_1.tenant);
-	IF coalesce(q, '') <> '' THEN
-		PERFORM d.words_fill(2000);
+	IF left_only THEN
 		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
 		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
-		    FROM d.find_page(tenants, inbox, want, last_risk, last_id, q, n)
-		    h;
+		    FROM d.left_walk(tenants, inbox, last_left, last_id, n) h;
+	ELSIF coalesce(q, '') <> '' THEN
+		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
+		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
+		    FROM d.find_page(tenants, inbox, want, last_risk, last_id, q, n,
+		    risk_from) h;
 	ELSIF fold THEN
 		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
 		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
@@ -700,14 +1098,16 @@ BEGIN
 	ELSIF held_only THEN
 		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
 		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
-		    FROM d.held_walk(tenants, inbox, last_risk, last_id, n) h;
+		    FROM d.held_walk(tenants, inbox, last_risk, last_id, n,
+		    risk_from) h;
 	ELSE
 		SELECT array_agg(h.k) ks, array_agg(h.message_id) ids,
 		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
 		    FROM d.past_walk(tenants, inbox, want, last_id, n) h;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, (100 - h.risk)::text || ':'
-	    || h.message_id::text, h.tenant_id, t.slug, h.inbox_id, x.address,
+	RETURN QUERY SELECT 200, NULL::text, CASE WHEN left_only
+	    THEN 't' || d.us(h.hold_until)::text ELSE (100 - h.risk)::text END
+	    || ':' || h.message_id::text, h.tenant_id, t.slug, h.inbox_id, x.address,
 	    h.message_id, h.version, h.round, h.state, m.digest,
 	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
 	    m.header_from, m.size, m.attachments, h.risk, m.reasons,
@@ -720,7 +1120,14 @@ BEGIN
 	    CASE WHEN w.nth = 5 THEN (SELECT least(greatest(c.held - 5, 0), 1000)
 	        FROM d.quota c WHERE c.tenant_id = h.tenant_id
 	        AND c.inbox_id = h.inbox_id) END,
-	    m.test, m.context
+	    m.test, m.context, m.links, (SELECT coalesce(w2.words
+	        @@ ('''' || h.tenant_id::text || ':h:new''')::tsquery, false)
+	        FROM d.word w2 WHERE w2.message_id = h.message_id
+	        AND w2.tenant_id = h.tenant_id),
+	    (SELECT z.name FROM d.look l JOIN d.operator z
+	        ON z.operator_id = l.operator_id WHERE l.message_id = h.message_id
+	        AND l.tenant_id = h.tenant_id AND h.state = 1
+	        AND l.until > clock_timestamp())
 	    FROM unnest(p.ids, p.own, p.nth) WITH ORDINALITY w (mid, own, nth, at)
 	    JOIN d.state h ON h.message_id = w.mid AND h.tenant_id = w.own
 	    JOIN d.message m ON m.message_id = h.message_id
@@ -730,8 +1137,8 @@ BEGIN
 	    JOIN d.tenant t ON t.tenant_id = h.tenant_id
 	    WHERE w.nth >= 0 ORDER BY w.at;
 	IF p.nth[cardinality(p.nth)] = -1 THEN
-		SELECT 200, p.ks[cardinality(p.ks)]::text || ':'
-		    || p.ids[cardinality(p.ids)]::text INTO status, sort_key;
+		SELECT 200, CASE WHEN left_only THEN 't' ELSE '' END
+		    || p.ks[cardinality(p.ks)]::text || ':' || p.ids[cardinality(p.ids)]::text INTO status, sort_key;
 		RETURN NEXT;
 	END IF;
 END $$;
@@ -753,7 +1160,7 @@ DECLARE
 	ids uuid[];
 	c bigint;
 BEGIN
-	o := d.op(s);
+	o := d.op(s, false);
 	IF o.status <> 200 THEN
 		SELECT o.status, o.code INTO status, code;
 		RETURN NEXT;
@@ -781,8 +1188,9 @@ BEGIN
 	END IF;
 	c := coalesce(cardinality(ids), c);
 	RETURN QUERY SELECT 200, NULL::text, least(c, 1000)::int, c > 1000,
-	    CASE WHEN c <= 1000 THEN (SELECT to_timestamp(d.uuid_ms(y) / 1000.0)
-	        FROM unnest(ids) y ORDER BY y LIMIT 1) END;
+	    CASE WHEN c <= 1000 THEN (SELECT m.created_at FROM d.message m
+	        WHERE m.message_id = (SELECT y FROM unnest(ids) y ORDER BY y
+	        LIMIT 1) ORDER BY m.version LIMIT 1) END;
 END $$;
 
 -- Why this operator may not give this verdict, or NULL (policy/permission.h).
@@ -830,7 +1238,7 @@ CREATE FUNCTION api.review_get_1(s bytea, mid uuid, why text)
 	text, door text, findings_set smallint, finding_max smallint, revises
 	uuid, author text, may_decide boolean, may_why text, released_at
 	timestamptz, not_before timestamptz, undo_until timestamptz, leased
-	boolean, now timestamptz)
+	boolean, now timestamptz, one_click boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -882,7 +1290,7 @@ BEGIN
 	    CASE WHEN s.state = 2 THEN r.not_before END,
 	    EXISTS (SELECT 1 FROM d.send_q q WHERE q.message_id = mid
 	        AND q.tenant_id = m.tenant_id AND q.lease IS NOT NULL),
-	    clock_timestamp()
+	    clock_timestamp(), x.one_click
 	    FROM d.state s
 	    JOIN d.message m ON m.message_id = s.message_id
 	        AND m.tenant_id = s.tenant_id AND m.version = s.version
@@ -910,7 +1318,8 @@ CREATE FUNCTION d.op_may_open(op bigint, mid uuid) RETURNS boolean
 	    y.tenant_id, y.inbox_id));
 
 -- Is a reason missing, without which decided mail does not open (A19)? What
--- is given is written down with every view.
+-- is given is written down with every view; of held mail, what is more than
+-- reading it on its page: its raw bytes, and what is taken away.
 CREATE FUNCTION d.view_no(op bigint, mid uuid, why text, event text,
 	from_seq int) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -918,7 +1327,7 @@ DECLARE
 BEGIN
 	SELECT y.tenant_id, y.state INTO g FROM d.state y
 	    WHERE y.message_id = mid;
-	IF NOT FOUND OR g.state = 1 THEN
+	IF NOT FOUND OR g.state = 1 AND why IS NULL THEN
 		RETURN false;
 	END IF;
 	IF coalesce(length(btrim(why)), 0) NOT BETWEEN 1 AND 500 THEN
@@ -1076,6 +1485,55 @@ BEGIN
 	    WHERE z.message_id = mid AND x.ix <= 100 ORDER BY x.ix;
 END $$;
 
+-- What its inbox sent in the 24 hours before it and in the four weeks before
+-- those; at most 20,000 entries of an index are read for each of the two, and
+-- `hours` is what the second stands for.
+CREATE FUNCTION api.review_volume_1(s bytea, mid uuid)
+	RETURNS TABLE (status int, code text, recent bigint, past bigint,
+	hours bigint)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	z record;
+	most CONSTANT int := 20000;
+	sent timestamptz := to_timestamp(d.uuid_ms(mid) / 1000.0);
+	since timestamptz;
+	last_id uuid;
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND NOT d.op_may_open(o.operator_id, mid) THEN
+		o.status := 404;
+		o.code := 'not_found';
+	END IF;
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	SELECT y.tenant_id AS t, y.inbox_id AS i, x.created_at INTO z
+	    FROM d.state y JOIN d.inbox x ON x.tenant_id = y.tenant_id
+	        AND x.inbox_id = y.inbox_id WHERE y.message_id = mid;
+	since := greatest(sent - interval '29 days', z.created_at);
+	SELECT 200, count(*) INTO status, recent FROM (SELECT FROM d.state y
+	    WHERE y.tenant_id = z.t AND y.inbox_id = z.i AND y.message_id <= mid
+	    AND y.message_id >= d.uuid_floor(sent - interval '1 day')
+	    LIMIT most) q;
+	SELECT count(*), min(q.message_id::text)::uuid INTO past, last_id
+	    FROM (SELECT y.message_id FROM d.state y WHERE y.tenant_id = z.t
+	    AND y.inbox_id = z.i AND y.message_id >= d.uuid_floor(since)
+	    AND y.message_id < d.uuid_floor(sent - interval '1 day')
+	    ORDER BY y.message_id DESC LIMIT most) q;
+	IF past = most THEN
+		since := to_timestamp(d.uuid_ms(last_id) / 1000.0);
+	END IF;
+	hours := greatest(0, extract(epoch FROM sent - interval '1 day' - since)
+	    / 3600);
+	RETURN NEXT;
+END $$;
+
 -- Opening showed more than the quick search: the stricter counts (A8).
 CREATE FUNCTION api.review_risk_1(s bytea, mid uuid, for_version smallint,
 	higher smallint)
@@ -1230,7 +1688,8 @@ GRANT EXECUTE ON FUNCTION api.review_tenants_1, api.review_inboxes_1,
 	api.review_list_1, api.review_count_1, api.review_get_1,
 	api.review_keys_1, api.review_body_1, api.review_recipients_1,
 	api.review_events_1, api.review_attempts_1, api.review_decisions_1,
-	api.review_pauses_1, api.review_known_1, api.review_risk_1,
+	api.review_pauses_1, api.review_known_1, api.review_volume_1,
+	api.review_risk_1,
 	api.search_fill_1
 	TO l_review;
 SET LOCAL ROLE p_owner;

@@ -71,6 +71,17 @@ BEGIN
 		    AND r.version = old.version AND r.round = old.round), true;
 		RETURN;
 	END IF;
+	-- Who has a passkey signs what is risky with it (decision 0073), and that
+	-- is the step-up for this decision and no other.
+	IF decide_1.verdict = 'a' THEN
+		SELECT p.packed INTO signed FROM d.decision_proof p
+		    WHERE p.message_id = mid AND p.tenant_id = g.tenant_id
+		    AND p.version = g.version AND p.round = g.round
+		    AND p.operator_id = o.operator_id AND p.digest::bytea = dig
+		    AND p.session_sha256::bytea = sha256(s)
+		    AND p.at > clock_timestamp() - interval '5 minutes'
+		    ORDER BY p.at DESC LIMIT 1;
+	END IF;
 	why := CASE
 	    WHEN decide_1.verdict IS NULL OR decide_1.verdict NOT IN ('a', 'r')
 	        OR octet_length(decide_1.idem) > 64 OR length(decide_1.note) > 1000
@@ -83,8 +94,9 @@ BEGIN
 	        THEN 'validation_error'
 	    WHEN g.version <> for_version OR g.round <> for_round
 	        OR for_version IS NULL OR for_round IS NULL THEN 'state_conflict'
-	    ELSE d.decide_no(o.operator_id, o.step_up, g.tenant_id, g.inbox_id,
-	        g.state, g.risk, decide_1.verdict, g.integrity) END;
+	    ELSE d.decide_no(o.operator_id, o.step_up OR signed IS NOT NULL,
+	        g.tenant_id, g.inbox_id, g.state, g.risk, decide_1.verdict,
+	        g.integrity) END;
 	IF why IS NULL AND m.digest <> dig THEN
 		why := 'digest_mismatch';
 	END IF;
@@ -104,20 +116,11 @@ BEGIN
 	    OR coalesce(undo_seconds, 0) NOT BETWEEN 0 AND 120) THEN
 		why := 'validation_error';
 	END IF;
-	-- Who has a passkey signs what is risky with it (decision 0073).
-	IF why IS NULL AND decide_1.verdict = 'a' THEN
-		SELECT p.packed INTO signed FROM d.decision_proof p
-		    WHERE p.message_id = mid AND p.tenant_id = g.tenant_id
-		    AND p.version = g.version AND p.round = g.round
-		    AND p.operator_id = o.operator_id AND p.digest::bytea = dig
-		    AND p.session_sha256::bytea = sha256(s)
-		    AND p.at > clock_timestamp() - interval '5 minutes'
-		    ORDER BY p.at DESC LIMIT 1;
-		IF signed IS NULL AND g.risk >= 75 AND EXISTS (SELECT 1
-		    FROM d.operator p WHERE p.operator_id = o.operator_id
-		    AND p.passkeys > 0) THEN
-			why := 'passkey_required';
-		END IF;
+	IF coalesce(why, 'step_up_required') = 'step_up_required'
+	    AND decide_1.verdict = 'a' AND signed IS NULL AND g.risk >= 75
+	    AND EXISTS (SELECT 1 FROM d.operator p
+	    WHERE p.operator_id = o.operator_id AND p.passkeys > 0) THEN
+		why := 'passkey_required';
 	END IF;
 	-- Listed since it was submitted, every one: nothing of it would leave.
 	IF why IS NULL AND decide_1.verdict = 'a' AND NOT EXISTS (SELECT 1
@@ -340,61 +343,6 @@ BEGIN
 	    'message.uncertain', mid, json_build_object('outcome', outcome, 'ix',
 	    uncertain_1.ix, 'note', left(uncertain_1.note, 500))::text);
 	RETURN QUERY SELECT 200, NULL::text, g.state;
-END $$;
-
-CREATE FUNCTION api.reject_all_1(s bytea, tenant bigint, inbox bigint,
-	category text, note text, hint text, lim int)
-	RETURNS TABLE (status int, code text, n int, more boolean)
-	LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.tenants = '' SET postern.actor = '' AS $$
-#variable_conflict use_column
-DECLARE
-	o record;
-	g record;
-	done int := 0;
-	most int := least(greatest(coalesce(lim, 100), 1), 500);
-BEGIN
-	o := d.op(s);
-	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean;
-		RETURN;
-	END IF;
-	IF tenant IS NULL OR inbox IS NULL OR reject_all_1.category IS NULL
-	    OR reject_all_1.category NOT IN ('wrong_recipient', 'wrong_content',
-	    'policy', 'sensitive_data', 'suspicious', 'duplicate', 'other')
-	    OR length(reject_all_1.note) > 1000 OR reject_all_1.hint NOT IN (
-	    'do_not_retry', 'revise_and_resubmit', 'ask_human') THEN
-		SELECT 422, 'validation_error' INTO status, code;
-		RETURN NEXT;
-		RETURN;
-	END IF;
-	IF NOT d.op_may(o.operator_id, ARRAY['reviewer', 'senior'], tenant, inbox)
-	    THEN
-		SELECT 403, 'missing_permission' INTO status, code;
-		RETURN NEXT;
-		RETURN;
-	END IF;
-	FOR g IN SELECT y.message_id, y.version, y.round, x.digest FROM d.state y
-	    JOIN d.message x ON x.message_id = y.message_id
-	        AND x.tenant_id = y.tenant_id AND x.version = y.version
-	    WHERE y.tenant_id = tenant AND y.inbox_id = inbox AND y.state = 1
-	    ORDER BY y.message_id LIMIT most FOR UPDATE OF y SKIP LOCKED LOOP
-		INSERT INTO d.decision (message_id, tenant_id, inbox_id, version,
-		    round, operator_id, verdict, digest, category, note, hint, via)
-		    VALUES (g.message_id, tenant, inbox, g.version, g.round,
-		    o.operator_id, 'r', g.digest, reject_all_1.category,
-		    reject_all_1.note, reject_all_1.hint, 'reject_all')
-		    ON CONFLICT DO NOTHING;
-		UPDATE d.state y SET state = 3, detail = reject_all_1.category
-		    WHERE y.message_id = g.message_id AND y.tenant_id = tenant;
-		PERFORM d.note(tenant, 'op:' || o.operator_id::text,
-		    'message.reject', g.message_id, json_build_object('digest',
-		    encode(g.digest, 'hex'), 'via', 'reject_all', 'category',
-		    reject_all_1.category)::text);
-		done := done + 1;
-	END LOOP;
-	RETURN QUERY SELECT 200, NULL::text, done, done = most;
 END $$;
 
 -- Looser is a senior's or an admin's, with reason and a fresh step-up.
@@ -657,10 +605,12 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 
-CREATE FUNCTION api.lists_1(s bytea, tenant bigint, inbox bigint)
-	RETURNS TABLE (status int, code text, entry_id bigint, tenant_id bigint, inbox_id bigint,
-	entry text, verdict text, expires_at timestamptz, reason text, created_at
-	timestamptz, created_by text)
+-- What is in force, or of that only what is about `whom`, the latest first.
+CREATE FUNCTION api.lists_1(s bytea, tenant bigint, inbox bigint,
+	whom text DEFAULT NULL) RETURNS TABLE (status int, code text,
+	entry_id bigint, tenant_id bigint, inbox_id bigint, entry text,
+	verdict text, expires_at timestamptz, reason text,
+	created_at timestamptz, created_by text, address text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -676,12 +626,15 @@ BEGIN
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, l.entry_id, nullif(l.tenant_id, 0),
 	    nullif(l.inbox_id, 0), l.entry, l.verdict::text, l.expires_at,
-	    l.reason, l.created_at, l.created_by FROM d.list_entry l
+	    l.reason, l.created_at, l.created_by, x.address FROM d.list_entry l
+	    LEFT JOIN d.inbox x ON x.tenant_id = l.tenant_id
+	        AND x.inbox_id = l.inbox_id
 	    WHERE l.ended_at IS NULL AND (l.tenant_id = 0
 	    OR l.tenant_id = ANY (d.cur_tenants()) OR (l.tenant_id::text || '.'
 	    || l.inbox_id::text) = ANY (d.cur_boxes()))
 	    AND (tenant IS NULL OR l.tenant_id IN (0, tenant))
 	    AND (inbox IS NULL OR l.inbox_id IN (0, inbox))
+	    AND (whom IS NULL OR l.entry = d.canon(btrim(whom)))
 	    ORDER BY l.entry_id DESC LIMIT 1000;
 END $$;
 
@@ -724,7 +677,7 @@ END $$;
 RESET ROLE;
 SET LOCAL ROLE p_review;
 GRANT EXECUTE ON FUNCTION api.decide_1, api.undo_1, api.review_cancel_1,
-	api.uncertain_1, api.reject_all_1, api.mode_set_1, api.pause_1,
+	api.uncertain_1, api.mode_set_1, api.pause_1,
 	api.suspend_1, api.list_set_1, api.list_remove_1, api.lists_1,
 	api.audit_recent_1 TO l_review;
 GRANT EXECUTE ON FUNCTION api.mode_set_1, api.pause_1, api.suspend_1,

@@ -12,7 +12,7 @@ CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int,
 	skip text[] DEFAULT NULL)
 	RETURNS TABLE (status int, code text, tenant_id bigint, message_id uuid,
 	domain text, lease uuid, version smallint, round smallint, attempts int,
-	give_up_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	give_up_at timestamptz, test boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
@@ -37,15 +37,15 @@ BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true),
 	    set_config('postern.actor', 'worker:' || claim_due_1.worker, true);
 	RETURN QUERY WITH c AS MATERIALIZED (
-		SELECT q.message_id, q.tenant_id, q.domain FROM d.send_q q
+		SELECT q.message_id, q.tenant_id, q.domain, x.test FROM d.send_q q
 		JOIN d.inbox x ON x.tenant_id = q.tenant_id
 		    AND x.inbox_id = q.inbox_id
 		JOIN d.tenant n ON n.tenant_id = q.tenant_id
 		WHERE q.lease IS NULL AND q.due_at <= now_at
 		AND x.paused_at IS NULL AND x.suspended_at IS NULL
 		AND n.paused_at IS NULL AND n.disabled_at IS NULL
-		AND (skip IS NULL OR q.domain <> ALL (skip))
-		AND (NOT waits OR NOT d.route_waits(q.tenant_id, q.inbox_id,
+		AND (skip IS NULL OR x.test OR q.domain <> ALL (skip))
+		AND (NOT waits OR x.test OR NOT d.route_waits(q.tenant_id, q.inbox_id,
 		    q.domain))
 		ORDER BY q.vt LIMIT lim FOR UPDATE OF q SKIP LOCKED
 	), s AS MATERIALIZED (
@@ -66,7 +66,7 @@ BEGIN
 	    WHERE q.message_id = c.message_id AND q.tenant_id = c.tenant_id
 	    AND q.domain = c.domain
 	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
-	    q.lease, q.version, q.round, q.attempts, q.give_up_at;
+	    q.lease, q.version, q.round, q.attempts, q.give_up_at, c.test;
 END $$;
 
 -- Is this lease alive? If so, its message may be read in this call. With
@@ -94,7 +94,7 @@ BEGIN
 	alive := q.lease IS NOT NULL AND s.state = 7
 	    AND s.version = q.version AND s.round = q.round;
 	IF alive THEN
-		PERFORM set_config('postern.msg', mid::text, true),
+		PERFORM set_config('postern.msg', ARRAY[mid]::text, true),
 		    set_config('postern.actor', 'worker:' || q.worker, true);
 	END IF;
 END $$;
@@ -108,7 +108,7 @@ CREATE FUNCTION api.fetch_1(t bigint, mid uuid, dom text, lease uuid)
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
 	may_duplicate boolean, routed boolean, released_us bigint,
-	proofs bytea)
+	proofs bytea, one_click boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
 	SET postern.actor = '' AS $$
@@ -137,7 +137,7 @@ BEGIN
 	    (SELECT string_agg(int4send(octet_length(p.packed)) || p.packed, '')
 	        FROM d.decision_proof p WHERE p.message_id = mid
 	        AND p.tenant_id = t AND p.version = (l.q).version
-	        AND p.round = (l.q).round)
+	        AND p.round = (l.q).round), x.one_click
 	    FROM d.message m
 	    JOIN d.release r ON r.message_id = mid AND r.tenant_id = t
 	        AND r.version = (l.q).version AND r.round = (l.q).round
@@ -308,30 +308,42 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.forget_leases(uuid, bigint) TO p_ctl;
 
--- May what is marked go on: before MAIL FROM, and once more before the dot?
--- NULL is yes. A no is carried out here: all but `list` end the lease, and
--- that one does when nothing is left to send. `round`: no release fits. The
--- caller holds the state row, then the queue row.
-CREATE FUNCTION d.gate(at text, t bigint, mid uuid, dom text, q d.send_q)
-	RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	r record;
-	now_at timestamptz := clock_timestamp();
-	later timestamptz := now_at + interval '1 minute';
-	why text;
-BEGIN
+-- Why the gate keeps a message with a live release back, or NULL: the one
+-- place that says so, for one lease (d.gate) and for many (d.gate_set).
+-- `whither`: o out to a host, which mail of a test inbox never goes; c into
+-- the store of captures, where no other goes; n nowhere, it says why it waits.
+CREATE FUNCTION d.gate_why(m d.message, z d.release, q d.send_q, b d.inbox,
+	n d.tenant, halted boolean, now_at timestamptz, whither text)
+	RETURNS text LANGUAGE sql STABLE AS $$
 	SELECT CASE
+	    WHEN b.test AND whither = 'o' OR NOT b.test AND whither = 'c'
+	        THEN 'test'
 	    WHEN m.not_after <> 0 AND m.not_after <= d.us(now_at)
 	        THEN 'not_after'
 	    WHEN z.expiry <= d.us(now_at) OR q.stale_at <= now_at
 	        AND m.not_after = 0 THEN 'expired'
-	    WHEN z.by_what <> 'o' AND x.mode < z.mode THEN 'mode'
-	    WHEN x.suspended_at IS NOT NULL OR x.deleted_at IS NOT NULL
+	    WHEN z.by_what <> 'o' AND b.mode < z.mode THEN 'mode'
+	    WHEN b.suspended_at IS NOT NULL OR b.deleted_at IS NOT NULL
 	        OR n.disabled_at IS NOT NULL THEN 'suspended'
-	    WHEN x.paused_at IS NOT NULL OR n.paused_at IS NOT NULL
-	        OR EXISTS (SELECT 1 FROM d.global_pause g
-	            WHERE g.paused_at IS NOT NULL) THEN 'paused' END AS why
-	    INTO r FROM d.release z JOIN d.message m ON m.message_id = mid
+	    WHEN b.paused_at IS NOT NULL OR n.paused_at IS NOT NULL OR halted
+	        THEN 'paused' END
+$$;
+
+-- May what is marked go on: before MAIL FROM, and once more before the dot?
+-- NULL is yes. A no is carried out here: all but `list` end the lease, and
+-- that one does when nothing is left to send. `round`: no release fits, and
+-- `test`: not this way; these change nothing. The caller holds the state row,
+-- then the queue row.
+CREATE FUNCTION d.gate(at text, whither text, t bigint, mid uuid, dom text,
+	q d.send_q) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	now_at timestamptz := clock_timestamp();
+	later timestamptz := now_at + interval '1 minute';
+	why text;
+BEGIN
+	SELECT d.gate_why(m, z, q, x, n, EXISTS (SELECT 1 FROM d.global_pause g
+	    WHERE g.paused_at IS NOT NULL), now_at, whither) INTO why
+	    FROM d.release z JOIN d.message m ON m.message_id = mid
 	        AND m.tenant_id = t AND m.version = z.version
 	        AND m.digest = z.digest
 	    JOIN d.inbox x ON x.tenant_id = t AND x.inbox_id = q.inbox_id
@@ -342,7 +354,9 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN 'round';
 	END IF;
-	why := r.why;
+	IF why = 'test' THEN
+		RETURN why;
+	END IF;
 	IF why = 'not_after' THEN
 		PERFORM d.pull_back(t, mid, why, 4::smallint, false);
 	ELSIF why IN ('expired', 'mode') THEN
@@ -380,6 +394,28 @@ BEGIN
 	RETURN why;
 END $$;
 
+-- These recipients of a lease are being sent now, and what an earlier attempt
+-- of it marked and left no more. False: they are not all its own and due, and
+-- none is marked. The caller holds the lease.
+CREATE FUNCTION d.mark(t bigint, mid uuid, dom text, ix int[])
+	RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	c int;
+BEGIN
+	UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+	UPDATE d.delivery v SET status = 1 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4)
+	    AND v.ix::int = ANY (mark.ix);
+	GET DIAGNOSTICS c = ROW_COUNT;
+	IF c > 0 AND c = (SELECT count(DISTINCT z) FROM unnest(mark.ix) z) THEN
+		RETURN true;
+	END IF;
+	UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+	RETURN false;
+END $$;
+
 -- Before MAIL FROM: these recipients are being sent now, if that may go on.
 CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
 	mx text, tls text, ix int[]) RETURNS TABLE (status int, code text, n int,
@@ -400,24 +436,21 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	-- What an earlier attempt of this lease marked and left goes back first.
-	UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
-	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
-	UPDATE d.delivery v SET status = 1 WHERE v.message_id = mid
-	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4)
-	    AND v.ix::int = ANY (attempt_1.ix);
-	GET DIAGNOSTICS c = ROW_COUNT;
-	IF c = 0 OR c <> (SELECT count(DISTINCT z) FROM unnest(attempt_1.ix) z)
-	    THEN
-		UPDATE d.delivery v SET status = 0 WHERE v.message_id = mid
-		    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+	IF NOT d.mark(t, mid, dom, attempt_1.ix) THEN
 		status := 422;
 		code := 'validation_error';
 		RETURN NEXT;
 		RETURN;
 	END IF;
 	status := 200;
-	reason := d.gate('mail', t, mid, dom, l.q);
+	-- No host: there will be no transaction, only the reason why.
+	reason := d.gate('mail', CASE WHEN attempt_1.mx = 'none' THEN 'n'
+	    ELSE 'o' END, t, mid, dom, l.q);
+	IF reason = 'test' THEN
+		PERFORM d.mark(t, mid, dom, '{}');
+		status := 409;
+		code := 'state_conflict';
+	END IF;
 	IF reason IS NULL THEN
 		go := true;
 		INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id,
@@ -462,9 +495,9 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	reason := d.gate('dot', t, mid, dom, l.q);
+	reason := d.gate('dot', 'o', t, mid, dom, l.q);
 	IF reason IS NOT NULL THEN
-		IF reason <> 'round' THEN
+		IF reason NOT IN ('round', 'test') THEN
 			status := 200;
 			code := NULL;
 		END IF;
@@ -731,7 +764,8 @@ BEGIN
 	    WHERE q.lease IS NULL AND q.stale_at <= now_at
 	    ORDER BY q.message_id, q.tenant_id LIMIT most) y
 	    ORDER BY y.tenant_id, y.inbox_id LOOP
-		PERFORM set_config('postern.msg', g.message_id::text, true);
+		PERFORM set_config('postern.msg', ARRAY[g.message_id]::text,
+		    true);
 		SELECT m.not_after INTO na FROM d.message m
 		    WHERE m.message_id = g.message_id
 		    AND m.tenant_id = g.tenant_id AND m.version = g.version;

@@ -81,6 +81,8 @@ BEGIN
 	        AND x.tenant_id = s.tenant_id) LIMIT 1000) s
 	    WHERE b.message_id = s.message_id AND b.tenant_id = s.tenant_id;
 	GET DIAGNOSTICS bodies = ROW_COUNT;
+	DELETE FROM d.capture x WHERE x.at < clock_timestamp()
+	    - body_days * interval '1 day';
 	-- Reports hold a header, sometimes the body: they go as it does.
 	DELETE FROM d.dsn r USING (SELECT x.message_id, x.tenant_id, x.domain, x.n
 	    FROM d.dsn x JOIN d.state s ON s.message_id = x.message_id
@@ -237,7 +239,7 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT t.need_approvals, t.disabled_at INTO n FROM d.tenant t
-	    WHERE t.tenant_id = tenant FOR UPDATE;
+	    WHERE t.tenant_id = tenant AND t.deleted_at IS NULL FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN QUERY SELECT 404, 'not_found';
 		RETURN;
@@ -362,8 +364,70 @@ BEGIN
 	    AND y.tenant_id = ANY (d.cur_tenants()) ORDER BY y.domain;
 END $$;
 
+-- A new inbox of a tenant, with its first claim code. The caller has asked who
+-- may. Runs as its caller.
+CREATE FUNCTION d.inbox_make(t bigint, new_address text, plan text,
+	name text, claim_sha256 bytea, is_test boolean, prov bigint, ref text,
+	actor text, OUT status int, OUT code text, OUT inbox_id bigint,
+	OUT address text, OUT claim_until timestamptz) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	a text := d.low(new_address);
+	l text := split_part(d.low(new_address), '@', 1);
+	h text := split_part(d.low(new_address), '@', 2);
+	p record;
+	i bigint;
+	until timestamptz := clock_timestamp() + interval '15 minutes';
+BEGIN
+	SELECT y.* INTO p FROM d.plan y WHERE y.tenant_id = t
+	    AND y.plan = coalesce(inbox_make.plan, 'default');
+	IF a IS NULL OR a <> l || '@' || h
+	    OR l !~ '^[a-z0-9]([a-z0-9._+-]{0,62}[a-z0-9])?$' OR l ~ '[.][.]'
+	    OR l IN ('abuse', 'noc', 'security', 'postmaster', 'hostmaster',
+	    'usenet', 'news', 'webmaster', 'www', 'uucp', 'ftp', 'info',
+	    'marketing', 'sales', 'support', 'root', 'mailer-daemon')
+	    OR length(inbox_make.name) > 200
+	    OR coalesce(octet_length(inbox_make.claim_sha256), 0) <> 32 THEN
+		status := 422;
+		code := 'invalid_address';
+	ELSIF NOT EXISTS (SELECT 1 FROM d.domain y WHERE y.domain = h
+	    AND y.tenant_id = t AND y.removed_at IS NULL) THEN
+		status := 403;
+		code := 'domain_not_verified';
+	ELSIF EXISTS (SELECT 1 FROM d.address y WHERE y.domain = h
+	    AND y.local_part = l) THEN
+		status := 409;
+		code := 'state_conflict';
+	ELSIF p.plan IS NULL THEN
+		status := 404;
+		code := 'not_found';
+	END IF;
+	IF status IS NOT NULL THEN
+		RETURN;
+	END IF;
+	INSERT INTO d.inbox AS x (tenant_id, address, local_part, domain,
+	    display_name, plan, lim_hour, lim_day, lim_month, lim_held,
+	    lim_bytes, test, provisioner, client_id) VALUES (t, a, l, h,
+	    inbox_make.name, p.plan, p.lim_hour, p.lim_day, p.lim_month,
+	    p.lim_held, p.lim_bytes, coalesce(is_test, false), prov, ref)
+	    RETURNING x.inbox_id INTO i;
+	INSERT INTO d.address (domain, local_part, tenant_id, inbox_id)
+	    VALUES (h, l, t, i);
+	INSERT INTO d.quota (tenant_id, inbox_id) VALUES (t, i);
+	INSERT INTO d.claim (claim_sha256, tenant_id, inbox_id, expires_at)
+	    VALUES (inbox_make.claim_sha256, t, i, until);
+	PERFORM d.note(t, actor, 'inbox.create', NULL, json_build_object(
+	    'inbox', i, 'address', a, 'plan', p.plan, 'test',
+	    coalesce(is_test, false))::text);
+	status := 200;
+	inbox_id := i;
+	address := a;
+	claim_until := until;
+END $$;
+
 CREATE FUNCTION api.inbox_create_1(s bytea, uid bigint, tenant bigint,
-	new_address text, plan text, display_name text, claim_sha256 bytea)
+	new_address text, plan text, display_name text, claim_sha256 bytea,
+	test boolean DEFAULT false)
 	RETURNS TABLE (status int, code text, inbox_id bigint, address text,
 	claim_until timestamptz) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.tenants = ''
@@ -371,64 +435,28 @@ CREATE FUNCTION api.inbox_create_1(s bytea, uid bigint, tenant bigint,
 #variable_conflict use_column
 DECLARE
 	o record;
-	a text := lower(new_address);
-	l text := split_part(lower(new_address), '@', 1);
-	h text := split_part(lower(new_address), '@', 2);
-	p record;
-	i bigint;
-	until timestamptz := clock_timestamp() + interval '15 minutes';
+	m record;
 BEGIN
 	o := d.ctl(s, uid, ARRAY['admin'], tenant, NULL);
-	IF o.status = 200 AND (a IS NULL OR a <> l || '@' || h
-	    OR l !~ '^[a-z0-9]([a-z0-9._+-]{0,62}[a-z0-9])?$' OR l ~ '[.][.]'
-	    OR l IN ('abuse', 'noc', 'security', 'postmaster', 'hostmaster',
-	    'usenet', 'news', 'webmaster', 'www', 'uucp', 'ftp', 'info',
-	    'marketing', 'sales', 'support', 'root', 'mailer-daemon')
-	    OR length(inbox_create_1.display_name) > 200
-	    OR coalesce(octet_length(inbox_create_1.claim_sha256), 0) <> 32) THEN
-		o.status := 422;
-		o.code := 'invalid_address';
-	ELSIF o.status = 200 AND NOT EXISTS (SELECT 1 FROM d.domain y
-	    WHERE y.domain = h AND y.tenant_id = tenant
-	    AND y.removed_at IS NULL) THEN
-		o.status := 403;
-		o.code := 'domain_not_verified';
-	ELSIF o.status = 200 AND EXISTS (SELECT 1 FROM d.address y
-	    WHERE y.domain = h AND y.local_part = l) THEN
-		o.status := 409;
-		o.code := 'state_conflict';
-	END IF;
-	SELECT y.* INTO p FROM d.plan y WHERE y.tenant_id = tenant
-	    AND y.plan = coalesce(inbox_create_1.plan, 'default');
-	IF o.status = 200 AND NOT FOUND THEN
-		o.status := 404;
-		o.code := 'not_found';
-	END IF;
 	IF o.status <> 200 THEN
 		SELECT o.status, o.code INTO status, code;
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	INSERT INTO d.inbox AS x (tenant_id, address, local_part, domain,
-	    display_name, plan, lim_hour, lim_day, lim_month, lim_held,
-	    lim_bytes) VALUES (tenant, a, l, h, inbox_create_1.display_name,
-	    p.plan, p.lim_hour, p.lim_day, p.lim_month, p.lim_held, p.lim_bytes)
-	    RETURNING x.inbox_id INTO i;
-	INSERT INTO d.address (domain, local_part, tenant_id, inbox_id)
-	    VALUES (h, l, tenant, i);
-	INSERT INTO d.quota (tenant_id, inbox_id) VALUES (tenant, i);
-	INSERT INTO d.claim (claim_sha256, tenant_id, inbox_id, expires_at)
-	    VALUES (inbox_create_1.claim_sha256, tenant, i, until);
-	PERFORM d.note(tenant, o.actor, 'inbox.create', NULL, json_build_object(
-	    'inbox', i, 'address', a, 'plan', p.plan)::text);
-	RETURN QUERY SELECT 200, NULL::text, i, a, until;
+	m := d.inbox_make(tenant, new_address, inbox_create_1.plan,
+	    inbox_create_1.display_name, inbox_create_1.claim_sha256,
+	    inbox_create_1.test, NULL, NULL, o.actor);
+	RETURN QUERY SELECT m.status, m.code, m.inbox_id, m.address,
+	    m.claim_until;
 END $$;
 
 CREATE FUNCTION api.inbox_find_1(s bytea, uid bigint, which text)
 	RETURNS TABLE (status int, code text, tenant_id bigint, tenant_slug text,
 	inbox_id bigint, mode smallint, mode_epoch int, paused boolean,
-	suspended boolean, plan text, claimed boolean) LANGUAGE plpgsql
-	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	suspended boolean, plan text, claimed boolean, approvals smallint,
+	hold_seconds int, overseer text, full_key_smtp boolean,
+	retry_uncertain boolean, test boolean, one_click boolean)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.tenants = '' SET postern.boxes = '' SET postern.actor = ''
 	AS $$
 #variable_conflict use_column
@@ -439,12 +467,15 @@ BEGIN
 	IF o.status = 200 THEN
 		RETURN QUERY SELECT 200, NULL::text, x.tenant_id, t.slug, x.inbox_id,
 		    x.mode, x.mode_epoch, x.paused_at IS NOT NULL,
-		    x.suspended_at IS NOT NULL, x.plan, x.epoch > 0
+		    x.suspended_at IS NOT NULL, x.plan, x.epoch > 0,
+		    coalesce(x.need_approvals, t.need_approvals),
+		    extract(epoch FROM coalesce(x.hold_for, t.hold_for))::int,
+		    x.oversight, x.smtp_wide, x.may_duplicate, x.test, x.one_click
 		    FROM d.inbox x JOIN d.tenant t ON t.tenant_id = x.tenant_id
 		    JOIN d.address y ON y.tenant_id = x.tenant_id
 		        AND y.inbox_id = x.inbox_id
-		    WHERE y.domain = split_part(lower(which), '@', 2)
-		    AND y.local_part = split_part(lower(which), '@', 1)
+		    WHERE y.domain = split_part(d.low(which), '@', 2)
+		    AND y.local_part = split_part(d.low(which), '@', 1)
 		    AND (x.tenant_id = ANY (d.cur_tenants())
 		    OR x.tenant_id::text || '.' || x.inbox_id::text
 		    = ANY (d.cur_boxes()));
@@ -499,6 +530,7 @@ BEGIN
 	UPDATE d.claim c SET expires_at = clock_timestamp()
 	    WHERE c.tenant_id = tenant AND c.inbox_id = inbox
 	    AND c.expires_at > clock_timestamp();
+	PERFORM d.permits_end(tenant, inbox, o.actor);
 	INSERT INTO d.claim (claim_sha256, tenant_id, inbox_id, expires_at)
 	    VALUES (inbox_reset_1.claim_sha256, tenant, inbox, until);
 	SELECT count(*) INTO n FROM d.message m WHERE m.tenant_id = tenant
@@ -631,6 +663,83 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, v;
 END $$;
 
+-- What an inbox has of its own; NULL leaves it. 0 approvals, 0 seconds and ''
+-- give back what its tenant says, or nobody. What loosens needs a step-up.
+CREATE FUNCTION api.inbox_own_1(s bytea, uid bigint, tenant bigint,
+	inbox bigint, approvals smallint, hold_seconds int, overseer text,
+	full_key_smtp boolean, retry_uncertain boolean,
+	one_click boolean DEFAULT NULL)
+	RETURNS TABLE (status int, code text) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.tenants = ''
+	SET postern.boxes = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	x record;
+BEGIN
+	o := d.ctl(s, uid, ARRAY['admin'], tenant, inbox);
+	IF o.status = 200 AND (inbox_own_1.approvals NOT BETWEEN 0 AND 2
+	    OR hold_seconds <> 0 AND hold_seconds NOT BETWEEN 60 AND 34560000
+	    OR overseer <> '' AND (octet_length(overseer) NOT BETWEEN 3 AND 320
+	    OR overseer !~ '^[^@\x01-\x20\x7f]+@[^@\x01-\x20\x7f]+$')) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
+	IF o.status = 200 THEN
+		SELECT i.*, t.need_approvals AS all_need INTO x FROM d.inbox i
+		    JOIN d.tenant t ON t.tenant_id = i.tenant_id
+		    WHERE i.tenant_id = tenant AND i.inbox_id = inbox
+		    AND i.deleted_at IS NULL FOR NO KEY UPDATE OF i;
+		IF NOT FOUND THEN
+			o.status := 404;
+			o.code := 'not_found';
+		ELSIF NOT o.step_up AND (coalesce(nullif(inbox_own_1.approvals, 0),
+		    CASE WHEN inbox_own_1.approvals = 0 THEN x.all_need END,
+		    x.need_approvals, x.all_need)
+		    < coalesce(x.need_approvals, x.all_need)
+		    OR x.oversight IS NOT NULL AND overseer <> x.oversight
+		    OR full_key_smtp AND NOT x.smtp_wide
+		    OR retry_uncertain AND NOT x.may_duplicate) THEN
+			o.status := 403;
+			o.code := 'step_up_required';
+		ELSIF inbox_own_1.one_click AND NOT x.one_click
+		    AND NOT EXISTS (SELECT 1 FROM d.dkim_key y
+		    WHERE y.tenant_id = tenant AND y.domain = x.domain
+		    AND y.used_at IS NOT NULL AND y.retired_at IS NULL) THEN
+			-- RFC 8058 4: the link counts inside a signature only.
+			o.status := 409;
+			o.code := 'dkim_needed';
+		END IF;
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code;
+		RETURN;
+	END IF;
+	-- What signs links, for as long as there is the tenant.
+	IF inbox_own_1.one_click THEN
+		INSERT INTO d.one_click_key (tenant_id, key) VALUES (tenant,
+		    sha256(uuid_send(gen_random_uuid())
+		    || uuid_send(gen_random_uuid()))) ON CONFLICT DO NOTHING;
+	END IF;
+	UPDATE d.inbox i SET need_approvals = CASE
+	    WHEN inbox_own_1.approvals IS NULL THEN i.need_approvals
+	    ELSE nullif(inbox_own_1.approvals, 0) END,
+	    hold_for = CASE WHEN hold_seconds IS NULL THEN i.hold_for
+	    ELSE nullif(hold_seconds, 0) * interval '1 second' END,
+	    oversight = CASE WHEN overseer IS NULL THEN i.oversight
+	    ELSE nullif(overseer, '') END,
+	    smtp_wide = coalesce(full_key_smtp, i.smtp_wide),
+	    may_duplicate = coalesce(retry_uncertain, i.may_duplicate),
+	    one_click = coalesce(inbox_own_1.one_click, i.one_click)
+	    WHERE i.tenant_id = tenant AND i.inbox_id = inbox;
+	PERFORM d.note(tenant, o.actor, 'inbox.own', NULL, json_build_object(
+	    'inbox', inbox, 'approvals', inbox_own_1.approvals, 'hold_seconds',
+	    hold_seconds, 'overseer', overseer, 'full_key_smtp', full_key_smtp,
+	    'retry_uncertain', retry_uncertain, 'one_click',
+	    inbox_own_1.one_click)::text);
+	RETURN QUERY SELECT 200, NULL::text;
+END $$;
+
 CREATE FUNCTION api.operator_add_1(s bytea, uid bigint, name text, salt bytea,
 	params text, verifier bytea, role text, tenant bigint, inbox bigint)
 	RETURNS TABLE (status int, code text, operator_id bigint)
@@ -746,11 +855,11 @@ CREATE FUNCTION api.ctl_find_1(uid bigint, which text) RETURNS TABLE (
 BEGIN
 	IF strpos(which, '@') > 0 THEN
 		RETURN QUERY SELECT 200, NULL::text, y.tenant_id, y.inbox_id
-		    FROM d.address y WHERE y.domain = split_part(lower(which), '@', 2)
-		    AND y.local_part = split_part(lower(which), '@', 1);
+		    FROM d.address y WHERE y.domain = split_part(d.low(which), '@', 2)
+		    AND y.local_part = split_part(d.low(which), '@', 1);
 	ELSE
 		RETURN QUERY SELECT 200, NULL::text, t.tenant_id, NULL::bigint
-		    FROM d.tenant t WHERE t.slug = lower(which);
+		    FROM d.tenant t WHERE t.slug = d.low(which);
 	END IF;
 	IF NOT FOUND THEN
 		RETURN QUERY SELECT 404, 'not_found', NULL::bigint, NULL::bigint;
@@ -1029,6 +1138,8 @@ DECLARE
 	m date := d.monday(clock_timestamp());
 	c int := 0;
 	dropped int := 0;
+	ended int;
+	gone int;
 	r record;
 BEGIN
 	IF coalesce(weeks_ahead, 4) NOT BETWEEN 2 AND 52
@@ -1046,6 +1157,9 @@ BEGIN
 		EXIT WHEN w > 60 AND dropped = 0;
 	END LOOP;
 	r := d.sweep_small(coalesce(body_days, 30), coalesce(meta_days, 400));
+	ended := d.sweep_ended();
+	gone := d.sweep_tenants();
+	PERFORM d.permits_told();
 	IF c > 0 OR dropped > 0 THEN
 		PERFORM d.note(0, 'ctl:' || coalesce(uid, 0)::text, 'maintain',
 		    NULL, json_build_object('made', c, 'dropped', dropped)::text);
@@ -1053,7 +1167,9 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, x.what, x.n FROM (VALUES
 	    ('partitions made', c), ('weeks dropped', dropped),
 	    ('uploads removed', r.uploads), ('body chunks removed', r.bodies),
-	    ('idempotency keys removed', r.idems)) x(what, n);
+	    ('idempotency keys removed', r.idems),
+	    ('bodies of deleted inboxes removed', ended),
+	    ('messages of deleted tenants removed', gone)) x(what, n);
 END $$;
 
 CREATE FUNCTION api.doctor_1() RETURNS TABLE (status int, code text,
@@ -1112,6 +1228,15 @@ BEGIN
 	        coalesce((SELECT string_agg(x.address, ' ') FROM (SELECT
 	        y.address FROM d.inbox y WHERE y.alarm IS NOT NULL LIMIT 10) x),
 	        'none'), 'look at the inbox page; reject what was altered'),
+	    ('one-click', CASE WHEN EXISTS (SELECT 1 FROM d.inbox x
+	        WHERE x.one_click AND x.deleted_at IS NULL
+	        AND NOT EXISTS (SELECT 1 FROM d.dkim_key y
+	        WHERE y.tenant_id = x.tenant_id AND y.domain = x.domain
+	        AND y.used_at IS NOT NULL AND y.retired_at IS NULL))
+	        THEN 'error' ELSE 'ok' END, (SELECT count(*)::text
+	        FROM d.inbox x WHERE x.one_click AND x.deleted_at IS NULL)
+	        || ' inboxes let recipients unsubscribe',
+	        'their mail waits until each domain has a DKIM key in use'),
 	    ('uncertain', CASE WHEN EXISTS (SELECT 1 FROM d.state y
 	        WHERE y.state = 11) THEN 'warning' ELSE 'ok' END, (SELECT
 	        count(*)::text FROM d.state y WHERE y.state = 11)
@@ -1287,7 +1412,8 @@ SET LOCAL ROLE p_ctl;
 GRANT EXECUTE ON FUNCTION api.deployment_init_1, api.tenant_create_1,
 	api.tenants_1, api.tenant_set_1, api.domain_add_1, api.domain_verify_1,
 	api.domains_1, api.inbox_create_1, api.inbox_find_1, api.inbox_reset_1,
-	api.plan_set_1, api.plans_1, api.limits_set_1, api.operator_add_1,
+	api.plan_set_1, api.plans_1, api.limits_set_1, api.inbox_own_1,
+	api.operator_add_1,
 	api.operator_disable_1, api.operators_1, api.ctl_find_1, api.tighten_1,
 	api.ctl_pause_1,
 	api.key_kill_1, api.queue_1, api.trace_1, api.trace_events_1,

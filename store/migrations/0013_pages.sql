@@ -38,7 +38,10 @@ CREATE FUNCTION api.review_inbox_1(s bytea, tenant bigint, inbox bigint)
 	lim_bytes bigint, used_day int, used_month int, oversight text,
 	display_name text, created_at timestamptz, claimed boolean,
 	claim_until timestamptz, reset_at timestamptz, need_approvals smallint,
-	may_tighten boolean, may_loosen boolean, may_admin boolean)
+	may_tighten boolean, may_loosen boolean, may_admin boolean,
+	own_approvals smallint, tenant_approvals smallint, own_hold int,
+	tenant_hold int, smtp_wide boolean, may_duplicate boolean,
+	one_click boolean, test boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -65,7 +68,11 @@ BEGIN
 		        x.tenant_id, x.inbox_id),
 		    d.op_may(o.operator_id, ARRAY['senior', 'admin'], x.tenant_id,
 		        x.inbox_id),
-		    d.op_may(o.operator_id, ARRAY['admin'], x.tenant_id, x.inbox_id)
+		    d.op_may(o.operator_id, ARRAY['admin'], x.tenant_id, x.inbox_id),
+		    x.need_approvals, n.need_approvals,
+		    extract(epoch FROM x.hold_for)::int,
+		    extract(epoch FROM n.hold_for)::int, x.smtp_wide,
+		    x.may_duplicate, x.one_click, x.test
 		    FROM d.inbox x
 		    JOIN d.quota q ON q.tenant_id = x.tenant_id
 		        AND q.inbox_id = x.inbox_id
@@ -418,6 +425,46 @@ BEGIN
 	END IF;
 END $$;
 
+-- Messages of the last day, or of the last eight for decisions: the newest
+-- `most` of who sees everything, else as many spread evenly over the inboxes,
+-- so that nobody's page reads all of another's mail.
+CREATE FUNCTION d.health_rows(everywhere boolean, since timestamptz, most int)
+	RETURNS TABLE (message_id uuid, tenant_id bigint, state smallint)
+	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_bitmapscan = off SET enable_hashjoin = off
+	SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+	from_id uuid := d.uuid_floor(since);
+	each_box int;
+BEGIN
+	IF everywhere THEN
+		RETURN QUERY SELECT e.message_id, e.tenant_id, e.state FROM d.state e
+		    WHERE e.message_id >= from_id ORDER BY e.message_id DESC
+		    LIMIT most;
+		RETURN;
+	END IF;
+	SELECT greatest(100, most / greatest(count(*), 1)) INTO each_box
+	    FROM d.inbox;
+	RETURN QUERY SELECT y.* FROM d.inbox x CROSS JOIN LATERAL (
+	    SELECT e.message_id, e.tenant_id, e.state FROM d.state e
+	    WHERE e.tenant_id = x.tenant_id AND e.inbox_id = x.inbox_id
+	    AND e.message_id >= from_id ORDER BY e.message_id DESC
+	    LIMIT each_box) y;
+END $$;
+
+-- How many of a state that is looked at often are in scope.
+CREATE FUNCTION d.in_state(want smallint) RETURNS bigint LANGUAGE plpgsql
+	STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+	SET enable_hashjoin = off SET enable_mergejoin = off
+	SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+	RETURN (SELECT coalesce(sum(y.n), 0) FROM d.inbox x CROSS JOIN LATERAL (
+	    SELECT count(*) AS n FROM d.state e WHERE e.state = want
+	    AND e.state IN (2, 7, 9, 11) AND e.tenant_id = x.tenant_id
+	    AND e.inbox_id = x.inbox_id) y);
+END $$;
+
 -- Health: rows of several kinds, `what` says which. Of the last day at most
 -- the newest 20,000 messages and decisions are read.
 --   number   label n        one figure
@@ -442,6 +489,7 @@ DECLARE
 	day_ago timestamptz := date_trunc('hour', clock_timestamp())
 	    - interval '23 hours';
 	oldest uuid;
+	tenants bigint[];
 BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
@@ -452,13 +500,17 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, 'hour'::text, NULL::text,
 	    date_trunc('hour', to_timestamp(d.uuid_ms(y.message_id) / 1000)),
 	    count(*), count(*) FILTER (WHERE y.state = 8), NULL::bigint
-	    FROM (SELECT e.message_id, e.state FROM d.state e
-	    WHERE e.message_id >= d.uuid_floor(day_ago)
-	    ORDER BY e.message_id DESC LIMIT 20000) y GROUP BY 5;
-	RETURN QUERY WITH v AS (SELECT c.at, c.verdict, c.seconds, c.operator_id
-	    FROM d.decision c
-	    WHERE c.message_id >= d.uuid_floor(day_ago - interval '7 days')
-	    AND c.at >= day_ago ORDER BY c.message_id DESC LIMIT 20000)
+	    FROM d.health_rows(o.everywhere, day_ago, 20000) y GROUP BY 5;
+	RETURN QUERY WITH every AS (SELECT c.at, c.verdict, c.seconds, c.operator_id
+	    FROM d.decision c WHERE o.everywhere
+	    AND c.message_id >= d.uuid_floor(day_ago - interval '7 days')
+	    AND c.at >= day_ago ORDER BY c.message_id DESC LIMIT 20000),
+	own AS (SELECT c.at, c.verdict, c.seconds, c.operator_id
+	    FROM d.health_rows(false, day_ago - interval '7 days', 20000) y
+	    JOIN d.decision c ON c.message_id = y.message_id
+	        AND c.tenant_id = y.tenant_id
+	    WHERE NOT o.everywhere AND y.state <> 1 AND c.at >= day_ago),
+	v AS (TABLE every UNION ALL TABLE own)
 	    SELECT 200, NULL::text, 'verdict'::text, NULL::text,
 	    date_trunc('hour', v.at), count(*) FILTER (WHERE v.verdict = 'a'),
 	    count(*) FILTER (WHERE v.verdict = 'r'), NULL::bigint FROM v
@@ -470,28 +522,37 @@ BEGIN
 	    UNION ALL SELECT 200, NULL, 'number', 'median_seconds', NULL,
 	    percentile_disc(0.5) WITHIN GROUP (ORDER BY v.seconds)::bigint,
 	    NULL, NULL FROM v WHERE v.seconds IS NOT NULL;
+	tenants := d.look_into(NULL);
 	RETURN QUERY SELECT 200, NULL::text, 'risk'::text, b.label,
-	    NULL::timestamptz, (SELECT count(*) FROM (SELECT 1
-	    FROM unnest(d.look_into(NULL)) t JOIN d.state e ON e.tenant_id = t
-	    WHERE e.state = 1 AND e.risk BETWEEN b.lo AND b.hi LIMIT 1001) z),
+	    NULL::timestamptz, (SELECT count(*) FROM d.held_walk(tenants, NULL,
+	    b.hi + 1, '00000000-0000-0000-0000-000000000000', 1001, b.lo)),
 	    NULL::bigint, NULL::bigint FROM (VALUES ('high', 75, 100),
 	    ('medium', 25, 74), ('low', 0, 24)) b (label, lo, hi);
-	SELECT y.message_id INTO oldest FROM d.state y WHERE y.state = 1
-	    ORDER BY y.hold_until LIMIT 1;
+	IF o.everywhere THEN
+		SELECT y.message_id INTO oldest FROM d.state y WHERE y.state = 1
+		    ORDER BY y.hold_until LIMIT 1;
+	ELSE
+		SELECT CASE WHEN count(*) <= 1000 THEN min(h.message_id::text) END
+		    ::uuid INTO oldest FROM d.held_walk(tenants, NULL, 101,
+		    '00000000-0000-0000-0000-000000000000', 1001) h;
+	END IF;
 	RETURN QUERY SELECT 200, NULL::text, 'domain'::text, y.domain,
 	    NULL::timestamptz, count(*), NULL::bigint, NULL::bigint
-	    FROM (SELECT w.domain FROM d.state e JOIN d.delivery w
+	    FROM (SELECT w.domain FROM d.inbox x CROSS JOIN LATERAL (
+	        SELECT e.message_id, e.tenant_id FROM d.state e
+	        WHERE e.state = 9 AND e.tenant_id = x.tenant_id
+	        AND e.inbox_id = x.inbox_id LIMIT 20000) e
+	        JOIN d.delivery w
 	        ON w.message_id = e.message_id AND w.tenant_id = e.tenant_id
-	        WHERE e.state = 9 AND w.status = 4 LIMIT 20000) y
+	        WHERE w.status = 4 LIMIT 20000) y
 	    GROUP BY y.domain ORDER BY count(*) DESC, y.domain LIMIT 20;
 	RETURN QUERY SELECT 200, NULL::text, 'number'::text, y.label,
 	    NULL::timestamptz, y.n, NULL::bigint, NULL::bigint FROM (VALUES
 	    ('oldest_seconds', CASE WHEN oldest IS NOT NULL THEN
 	        (d.us(now_at) / 1000 - d.uuid_ms(oldest)) / 1000 END),
-	    ('uncertain', (SELECT count(*) FROM d.state e WHERE e.state = 11)),
-	    ('deferred', (SELECT count(*) FROM d.state e WHERE e.state = 9)),
-	    ('sending', (SELECT count(*) FROM d.state e
-	        WHERE e.state IN (2, 7))),
+	    ('uncertain', d.in_state(11::smallint)),
+	    ('deferred', d.in_state(9::smallint)),
+	    ('sending', d.in_state(2::smallint) + d.in_state(7::smallint)),
 	    ('unsealed_seconds', d.unsealed_seconds()::bigint),
 	    ('weeks_ahead', d.weeks_ahead()::bigint),
 	    ('alarms', (SELECT count(*) FROM d.inbox i
@@ -621,7 +682,8 @@ SET LOCAL ROLE p_ctl;
 -- operator_add_1 know by the login.
 GRANT EXECUTE ON FUNCTION api.tenants_1, api.tenant_create_1, api.tenant_set_1,
 	api.domains_1, api.domain_add_1, api.plans_1, api.plan_set_1,
-	api.limits_set_1, api.inbox_create_1, api.inbox_reset_1, api.key_kill_1,
+	api.limits_set_1, api.inbox_own_1, api.inbox_create_1, api.inbox_reset_1,
+	api.key_kill_1,
 	api.operators_1, api.operator_add_1, api.operator_disable_1, api.scopes_1,
 	api.scope_add_1, api.scope_end_1 TO l_review;
 GRANT EXECUTE ON FUNCTION api.scopes_1, api.scope_add_1, api.scope_end_1

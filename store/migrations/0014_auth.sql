@@ -97,7 +97,7 @@ GRANT UPDATE (totp, passkeys, factor_failures, factor_locked_until)
 	ON d.operator TO p_auth;
 CREATE POLICY p_auth_update ON d.operator FOR UPDATE TO p_auth USING (true)
 	WITH CHECK (true);
-GRANT UPDATE (touched_at, step_up_until, step_up_by, factor_due)
+GRANT UPDATE (touched_at, step_up_until, step_up_by, factor_due, ended_at)
 	ON d.operator_session TO p_auth;
 CREATE POLICY p_auth_update ON d.operator_session FOR UPDATE TO p_auth
 	USING (true) WITH CHECK (true);
@@ -115,7 +115,7 @@ CREATE POLICY p_review_select ON d.decision_proof FOR SELECT TO p_review
 	    OR (tenant_id::text || '.' || inbox_id::text)
 	    = ANY ((SELECT d.cur_boxes())::text[])));
 CREATE POLICY p_relay_select ON d.decision_proof FOR SELECT TO p_relay
-	USING (message_id = (SELECT d.cur_msg()));
+	USING (message_id = ANY ((SELECT d.cur_msgs())::uuid[]));
 GRANT SELECT, DELETE ON d.decision_proof TO p_owner;
 CREATE POLICY p_owner_delete ON d.decision_proof FOR DELETE TO p_owner
 	USING (true);
@@ -375,6 +375,9 @@ BEGIN
 	UPDATE d.operator z SET factor_failures = 0, factor_locked_until = NULL
 	    WHERE z.operator_id = op;
 	PERFORM d.factor_count(op);
+	-- What was signed in by them is signed in by nothing now.
+	UPDATE d.operator_session z SET ended_at = clock_timestamp()
+	    WHERE z.operator_id = op AND z.ended_at IS NULL;
 END $$;
 
 -- The last administrator lost everything: `posternctl operator recover` as
@@ -713,7 +716,7 @@ END $$;
 
 -- The answer was right. A counter that does not grow is a copy of the key
 -- (WebAuthn 7.2 step 22), unless the authenticator has none.
--- For an approval what was signed is kept (`packed`).
+-- For an approval what was signed is kept (`packed`), and no session is marked.
 CREATE FUNCTION api.passkey_done_1(s bytea, factor bigint, new_count bigint,
 	mid uuid, for_version smallint, for_round smallint, dig bytea,
 	packed bytea)
@@ -762,6 +765,11 @@ BEGIN
 		    passkey_done_1.packed FROM d.message m
 		    WHERE m.message_id = mid AND m.version = for_version
 		    AND m.digest = dig;
+		-- It signed one decision; nothing else is stepped up by it.
+		UPDATE d.operator z SET factor_failures = 0,
+		    factor_locked_until = NULL WHERE z.operator_id = o.operator_id;
+		RETURN QUERY SELECT 200, NULL::text, NULL::timestamptz;
+		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, d.factor_right(s, o.operator_id,
 	    'passkey', f.factor_id, o.due);

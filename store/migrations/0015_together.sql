@@ -26,6 +26,8 @@ CREATE TABLE d.job (
 	done int NOT NULL DEFAULT 0,
 	failed int NOT NULL DEFAULT 0,
 	refused int NOT NULL DEFAULT 0,
+	undo_ix int,
+	undone int NOT NULL DEFAULT 0,
 	more boolean NOT NULL DEFAULT false,
 	made_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	confirmed_at timestamptz,
@@ -34,8 +36,10 @@ CREATE TABLE d.job (
 CREATE INDEX job_operator ON d.job (operator_id, made_at);
 
 -- ix from 1: to be decided, in this order; below 0: refused when it was made.
+-- Made with their job, up to 50,000 at once: a foreign key would look that many
+-- times for the job that was made a line before.
 CREATE TABLE d.job_item (
-	job_id uuid NOT NULL REFERENCES d.job,
+	job_id uuid NOT NULL,
 	tenant_id bigint NOT NULL,
 	ix int NOT NULL,
 	inbox_id bigint NOT NULL,
@@ -77,8 +81,8 @@ CREATE POLICY p_review_own ON d.job TO p_review USING
 	('op:' || operator_id::text = (SELECT d.cur_actor())) WITH CHECK
 	('op:' || operator_id::text = (SELECT d.cur_actor()));
 GRANT SELECT, INSERT, UPDATE (session_sha256, state, category, note, hint,
-	items, items_sha256, next_ix, done, failed, refused, more, confirmed_at,
-	moved_at, ended_at) ON d.job TO p_review;
+	items, items_sha256, next_ix, done, failed, refused, undo_ix, undone, more,
+	confirmed_at, moved_at, ended_at) ON d.job TO p_review;
 GRANT SELECT, INSERT, UPDATE (outcome) ON d.job_item TO p_review;
 GRANT SELECT, INSERT, DELETE, UPDATE (operator_id, until) ON d.look
 	TO p_review;
@@ -116,34 +120,52 @@ SET LOCAL ROLE p_review;
 -- The held messages a job would be about: those named, or all that a page of
 -- the queue could show. At most 50,000.
 CREATE FUNCTION d.job_about(tenants bigint[], box bigint, q text, ids uuid[],
-	most int) RETURNS TABLE (message_id uuid, o bigint) LANGUAGE plpgsql
+	most int, risk_from int, risk_to int) RETURNS TABLE (message_id uuid, o bigint) LANGUAGE plpgsql
 	STABLE SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-	x tsquery;
 	hits uuid[];
-	first uuid := '00000000-0000-0000-0000-000000000000';
+	first uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+	a d.asked_for := d.asked(q);
+	want tsquery := d.words_want(tenants, q);
+	wordless boolean := a.words = '' AND a.marks = '{}';
 BEGIN
 	IF ids IS NOT NULL THEN
 		RETURN QUERY SELECT y.m, y.n FROM unnest(ids) WITH ORDINALITY
 		    y (m, n) LIMIT most;
-	ELSIF coalesce(q, '') = '' THEN
+	ELSIF wordless AND NOT a.more THEN
 		RETURN QUERY SELECT h.message_id, row_number() OVER ()
-		    FROM d.held_walk(tenants, box, 101, first, most) h;
+		    FROM d.held_walk(tenants, box, risk_to + 1, first, most,
+		    risk_from) h;
 	ELSE
-		x := d.words_want(tenants, q);
-		hits := d.found(tenants, q, x, most + 1);
+		IF a.seen IN ('me', 'anyone') THEN
+			hits := d.looked_at(a.seen = 'me');
+		ELSIF NOT wordless THEN
+			hits := d.found(tenants, q, most + 1);
+		ELSIF a.left_at IS NOT NULL THEN
+			hits := d.left_ids(tenants, box, a.left_at, most + 1);
+		ELSE
+			hits := ARRAY(SELECT h.message_id FROM d.held_aged(tenants,
+			    box, risk_to + 1, first, most + 1, risk_from, a.lo,
+			    a.hi) h);
+		END IF;
 		RETURN QUERY SELECT y.m, y.n FROM unnest(hits) WITH ORDINALITY
 		    y (m, n) JOIN d.state s ON s.message_id = y.m
-		    WHERE s.state = 1 AND s.tenant_id = ANY (tenants)
-		    AND (box IS NULL OR s.inbox_id = box);
+		    WHERE s.state = 1 AND s.risk BETWEEN risk_from AND risk_to
+		    AND s.tenant_id = ANY (tenants)
+		    AND (box IS NULL OR s.inbox_id = box)
+		    AND (want IS NULL OR (SELECT w.words @@ want FROM d.word w
+		        WHERE w.message_id = s.message_id
+		        AND w.tenant_id = s.tenant_id))
+		    AND (NOT a.more OR d.asked_fits(a, s.message_id, s.tenant_id));
 	END IF;
 END $$;
 
 -- Freeze what is to be decided. What may not be decided this way is listed
 -- with the reason: risky mail is approved one by one.
 CREATE FUNCTION api.job_make_1(s bytea, job uuid, verdict text, tenant bigint,
-	inbox bigint, q text, ids uuid[], about text)
+	inbox bigint, q text, ids uuid[], about text, risk_from int DEFAULT 0,
+	risk_to int DEFAULT 100)
 	RETURNS TABLE (status int, code text, items int, refused int,
 	more boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
@@ -177,7 +199,6 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	PERFORM d.words_fill(2000);
 	INSERT INTO d.job (job_id, operator_id, verdict, about) VALUES (job,
 	    o.operator_id, job_make_1.verdict::"char", coalesce(job_make_1.about,
 	    ''));
@@ -193,7 +214,8 @@ BEGIN
 	        WHEN y.integrity IS NOT NULL THEN 'state_conflict'
 	        WHEN y.risk >= 25 OR y.risk > r.cap THEN 'risky'
 	        WHEN m.need_approvals > 1 THEN 'second_approval_needed' END AS why
-	    FROM d.job_about(d.look_into(tenant), inbox, q, ids, most) h
+	    FROM d.job_about(d.look_into(tenant), inbox, q, ids, most, risk_from,
+	        risk_to) h
 	    JOIN d.state y ON y.message_id = h.message_id AND y.state = 1
 	    JOIN d.message m ON m.message_id = y.message_id
 	        AND m.tenant_id = y.tenant_id AND m.version = y.version
@@ -389,7 +411,7 @@ DECLARE
 	at int;
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
 BEGIN
-	o := d.op(s);
+	o := d.op(s, false);
 	IF o.status <> 200 THEN
 		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::int;
 		RETURN;
@@ -432,7 +454,7 @@ DECLARE
 	o record;
 	j d.job;
 BEGIN
-	o := d.op(s);
+	o := d.op(s, false);
 	IF o.status = 200 THEN
 		j := d.job_mine(s, job, 'a');
 		IF j.job_id IS NULL THEN
@@ -443,6 +465,12 @@ BEGIN
 	IF o.status <> 200 THEN
 		SELECT o.status, o.code INTO status, code;
 		RETURN NEXT;
+		RETURN;
+	END IF;
+	-- Nothing is seen of what is left: it is in no scope any more.
+	IF NOT EXISTS (SELECT 1 FROM d.job_item i WHERE i.job_id = job
+	    AND i.ix >= j.next_ix) THEN
+		PERFORM d.job_moved(job, j.items + 1, 0, j.items + 1 - j.next_ix);
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, i.ix, i.message_id, i.tenant_id,
@@ -474,14 +502,17 @@ DECLARE
 	r record;
 	what text := left(failed, 64);
 BEGIN
-	o := d.op(s);
+	o := d.op(s, false);
 	PERFORM set_config('synchronous_commit', 'on', true);
 	IF o.status <> 200 THEN
 		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::int;
 		RETURN;
 	END IF;
 	j := d.job_mine(s, job, 'a');
-	IF j.job_id IS NULL OR j.next_ix <> job_approve_1.item THEN
+	-- What lies between and is not seen is in no scope any more.
+	IF j.job_id IS NULL OR job_approve_1.item NOT BETWEEN j.next_ix AND j.items
+	    OR EXISTS (SELECT 1 FROM d.job_item z WHERE z.job_id = job
+	    AND z.ix >= j.next_ix AND z.ix < job_approve_1.item) THEN
 		RETURN QUERY SELECT 409, 'state_conflict', NULL::smallint,
 		    NULL::int;
 		RETURN;
@@ -496,6 +527,7 @@ BEGIN
 	    WHERE y.message_id = i.message_id AND y.state = 1 AND y.risk >= 25)
 	    THEN 'risky' END);
 	IF what IS NULL THEN
+		PERFORM set_config('postern.unused', '1', true);
 		SELECT z.* INTO r FROM api.decide_1(s, i.message_id, i.version,
 		    i.round, i.digest, 'a', uuid_send(job) || int4send(item), NULL,
 		    NULL, NULL, NULL, 'job', job_approve_1.relay_box,
@@ -505,7 +537,73 @@ BEGIN
 	UPDATE d.job_item z SET outcome = what WHERE z.job_id = job
 	    AND z.ix = job_approve_1.item;
 	RETURN QUERY SELECT 200, NULL::text, m.* FROM d.job_moved(job,
-	    item + 1, (what = 'approved')::int, (what <> 'approved')::int) m;
+	    item + 1, (what = 'approved')::int, item - j.next_ix
+	    + (what <> 'approved')::int) m;
+END $$;
+
+-- Take back what a job approved and what has not left: the next `lim` of its
+-- items, from its end. A job that runs is ended by this. `remaining` is how
+-- many are still to be looked at, `back` how many came back in all.
+CREATE FUNCTION api.job_undo_1(s bytea, job uuid, lim int)
+	RETURNS TABLE (status int, code text, remaining int, back int)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = ''
+	SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	j d.job;
+	i record;
+	r record;
+	good int := 0;
+	most int := least(greatest(coalesce(lim, 100), 1), 500);
+BEGIN
+	o := d.op(s);
+	PERFORM set_config('synchronous_commit', 'on', true);
+	IF o.status = 200 THEN
+		SELECT z.* INTO j FROM d.job z WHERE z.job_id = job
+		    FOR NO KEY UPDATE;
+		IF NOT FOUND THEN
+			o.status := 404;
+			o.code := 'not_found';
+		ELSIF j.verdict <> 'a' OR j.state = 0 THEN
+			o.status := 409;
+			o.code := 'state_conflict';
+		END IF;
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::int;
+		RETURN;
+	END IF;
+	IF j.state IN (1, 2) THEN
+		UPDATE d.job z SET state = 3, session_sha256 = NULL,
+		    ended_at = clock_timestamp() WHERE z.job_id = job;
+	END IF;
+	IF j.undo_ix IS NULL THEN
+		j.undo_ix := j.next_ix;
+		PERFORM d.note(0, 'op:' || o.operator_id::text, 'job.undo', NULL,
+		    json_build_object('job', job, 'approved', j.done)::text);
+	END IF;
+	-- The newest first: the oldest are the likeliest to have left.
+	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
+	    AND z.ix < j.undo_ix AND z.ix > 0 AND z.outcome = 'approved'
+	    ORDER BY z.ix DESC LIMIT most LOOP
+		SELECT z.* INTO r FROM api.undo_1(s, i.message_id, i.version,
+		    i.round) z;
+		UPDATE d.job_item z SET outcome = CASE WHEN r.status = 200
+		    THEN 'taken_back' ELSE 'left_already' END
+		    WHERE z.job_id = job AND z.ix = i.ix;
+		good := good + (r.status = 200)::int;
+		j.undo_ix := i.ix;
+		most := most - 1;
+	END LOOP;
+	IF most > 0 THEN
+		j.undo_ix := 1;
+	END IF;
+	UPDATE d.job z SET undo_ix = j.undo_ix, undone = z.undone + good
+	    WHERE z.job_id = job RETURNING z.* INTO j;
+	RETURN QUERY SELECT 200, NULL::text, j.undo_ix - 1, j.undone;
 END $$;
 
 -- One's own jobs, newest first; or the one that is asked for.
@@ -513,7 +611,7 @@ CREATE FUNCTION api.jobs_1(s bytea, job uuid)
 	RETURNS TABLE (status int, code text, job_id uuid, verdict text,
 	state smallint, about text, category text, note text, hint text,
 	items int, items_sha256 bytea, done int, failed int, refused int,
-	more boolean, made_at timestamptz, confirmed_at timestamptz,
+	undo_ix int, undone int, more boolean, made_at timestamptz, confirmed_at timestamptz,
 	moved_at timestamptz, ended_at timestamptz, mine boolean,
 	now timestamptz)
 	LANGUAGE plpgsql SECURITY DEFINER
@@ -523,11 +621,12 @@ CREATE FUNCTION api.jobs_1(s bytea, job uuid)
 DECLARE
 	o record;
 BEGIN
-	o := d.op(s);
+	o := d.op(s, false);
 	IF o.status = 200 THEN
 		RETURN QUERY SELECT 200, NULL::text, j.job_id, j.verdict::text,
 		    j.state, j.about, j.category, j.note, j.hint, j.items,
-		    j.items_sha256, j.done, j.failed, j.refused, j.more, j.made_at,
+		    j.items_sha256, j.done, j.failed, j.refused, j.undo_ix,
+		    j.undone, j.more, j.made_at,
 		    j.confirmed_at, j.moved_at, j.ended_at,
 		    coalesce(j.session_sha256 = sha256(s), false),
 		    clock_timestamp() FROM d.job j
@@ -597,7 +696,7 @@ DECLARE
 	l record;
 	now_at timestamptz := clock_timestamp();
 BEGIN
-	o := d.op_of(s, mid);
+	o := d.op_of(s, mid, false);
 	IF o.status = 200 THEN
 		SELECT y.tenant_id, y.inbox_id, y.state INTO g FROM d.state y
 		    WHERE y.message_id = mid;
@@ -647,7 +746,7 @@ CREATE FUNCTION api.look_end_1(s bytea, mid uuid)
 DECLARE
 	o record;
 BEGIN
-	o := d.op_of(s, mid);
+	o := d.op_of(s, mid, false);
 	IF o.status = 200 THEN
 		DELETE FROM d.look z WHERE z.message_id = mid
 		    AND z.operator_id = o.operator_id;
@@ -738,7 +837,7 @@ DECLARE
 	tenants bigint[];
 	place uuid;
 BEGIN
-	o := d.op(s);
+	o := d.op(s, false);
 	IF o.status <> 200 THEN
 		SELECT o.status, o.code INTO status, code;
 		RETURN NEXT;
@@ -764,7 +863,8 @@ END $$;
 RESET ROLE;
 SET LOCAL ROLE p_review;
 GRANT EXECUTE ON FUNCTION api.job_make_1, api.job_confirm_1, api.job_stop_1,
-	api.job_reject_1, api.job_next_1, api.job_approve_1, api.jobs_1,
+	api.job_reject_1, api.job_next_1, api.job_approve_1, api.job_undo_1,
+	api.jobs_1,
 	api.job_items_1, api.look_1, api.look_end_1, api.comment_1,
 	api.comments_1, api.live_1 TO l_review;
 SET LOCAL ROLE p_owner;

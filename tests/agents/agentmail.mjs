@@ -33,3 +33,5 @@ for await (const line of createInterface({ input: process.stdin })) {
 			body: error.body, message: error.message });
 	}
 }
+// The client's own timers would keep the process for a minute.
+process.exit(0);

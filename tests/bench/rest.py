@@ -7,12 +7,15 @@ import shutil
 import socket
 import statistics
 import subprocess
+import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONNECTIONS = (1, 32, 256)
 # the goals of the issue
 TIMES_EXPRESS = 3
 OF_COMMITTER = 0.6
+BESIDE_FLUSH_MS = 1.5  # of a send on one connection, see docs/decisions/0092
 
 
 class Express:
@@ -73,13 +76,52 @@ def leg(load, port, keys, connections, seconds, size):
     return r
 
 
+def flush_ms(where, times=200):
+    """What one durable write of a page costs there, the median."""
+    took = []
+    with tempfile.TemporaryFile(dir=where) as f:
+        for _ in range(times):
+            os.pwrite(f.fileno(), bytes(8192), 0)
+            begun = time.perf_counter()
+            os.fdatasync(f.fileno())
+            took.append((time.perf_counter() - begun) * 1000)
+    return round(statistics.median(took), 3)
+
+
+def middle(legs, who, what):
+    return round(statistics.median(r[what] for r in legs[who]), 3)
+
+
+def judge(out):
+    """What is not reached, in words. With one connection nothing is batched
+    and both sides wait for a flush each, so what counts is what is spent
+    beside it; that is a matter of the machine when others compute on it."""
+    wrong = []
+    for n, c in out["connections"].items():
+        if n == 1:
+            beside = c["postern_p50_ms"] - out["flush_ms"]
+            c["at_most"] = round(c["express_p50_ms"] / out["flush_ms"], 2)
+            c["judged"] = out["load"] < out["cores"]
+            if c["judged"] and beside > BESIDE_FLUSH_MS:
+                wrong.append("1: %.2f ms beside the flush" % beside)
+        elif c["ratio"] < TIMES_EXPRESS:
+            wrong.append("%d: %.2f times" % (n, c["ratio"]))
+    if out["of_committer"] < OF_COMMITTER:
+        wrong.append("%.2f of the committer" % out["of_committer"])
+    return wrong
+
+
 def run(bench, pairs, seconds, size=1024):
     """Leg by leg beside each other, then the committer without HTTP."""
     load = generator(bench.build)
     bench.start()
     peer = Express(bench.d)
     out = {"bench": "rest", "bytes": size, "pairs": pairs,
-           "cores": os.cpu_count(), "connections": {}}
+           "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
+           "flush_ms": flush_ms(bench.args.disk), "connections": {}}
+    base = [bench.d.postgres.pid, bench.d.redis.pid]
+    roots = {"postern": base + [bench.d.programs["posternd"].pid],
+             "express": base + [peer.proc.pid]}
     try:
         for n in CONNECTIONS:
             legs = {"postern": [], "express": []}
@@ -88,25 +130,28 @@ def run(bench, pairs, seconds, size=1024):
                         ("postern", bench.d.api_port, bench.keys),
                         ("express", peer.port, peer.keys))[::-1 if i % 2
                                                            else 1]:
-                    before = bench.d.count()
+                    before, used = bench.d.count(), bench.cpu(*roots[who])
                     r = leg(load, port, keys, n,
                             seconds if i else min(2, seconds), size)
                     stored = bench.d.count() - before
                     if stored != (r["messages"] if who == "postern" else 0):
                         raise AssertionError("stored %d: %r" % (stored, r))
+                    for name, seen in (
+                            ("cpu", bench.cpu(*roots[who]) - used),
+                            ("generator", r["generator_cpu"])):
+                        r[name] = seen * 1000 / max(1, r["messages"])
                     if i:  # the first warms up
                         legs[who].append(r)
-            rates = {w: statistics.median(r["rate"] for r in legs[w])
-                     for w in legs}
             out["connections"][n] = {
-                "postern": rates["postern"], "express": rates["express"],
                 "ratio": round(statistics.median(
                     a["rate"] / b["rate"] for a, b in zip(
                         legs["postern"], legs["express"])), 2),
-                "p50_ms": [statistics.median(r["p50_ms"] for r in legs[w])
-                           for w in legs],
-                "p99_ms": [statistics.median(r["p99_ms"] for r in legs[w])
-                           for w in legs]}
+                **{w: middle(legs, w, "rate") for w in legs},
+                **{"%s_%s" % (w, name): middle(legs, w, what) for w in legs
+                   for name, what in (
+                       ("p50_ms", "p50_ms"), ("p99_ms", "p99_ms"),
+                       ("cpu_per_1000", "cpu"),
+                       ("generator_cpu_per_1000", "generator"))}}
             print(json.dumps({n: out["connections"][n]}), flush=True)
     finally:
         peer.close()
@@ -114,6 +159,6 @@ def run(bench, pairs, seconds, size=1024):
     out["committer_alone"] = bench.committer()
     top = out["connections"][CONNECTIONS[-1]]["postern"]
     out["of_committer"] = round(top / out["committer_alone"]["rate"], 2)
-    out["ok"] = out["of_committer"] >= OF_COMMITTER and all(
-        c["ratio"] >= TIMES_EXPRESS for c in out["connections"].values())
+    out["not_reached"] = judge(out)
+    out["ok"] = not out["not_reached"]
     return out

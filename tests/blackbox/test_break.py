@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: ISC
 """
 Twelve things that break. For each: doctor names it, what its fix says is done
-and works; with --full also a shipped alert (of all but DNS) is seen in the
-real Prometheus.
+and works; with --full also a shipped alert fires in the real Prometheus, and
+is over afterwards where it does not look back over some time.
 """
 import json
 import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 
 import pytest
@@ -18,6 +19,7 @@ from tests.blackbox.test_operate import metrics
 from tests.blackbox.test_watch import Prometheus
 from tests.fake.mx import FakeMx
 from tests.lib import postern
+from tests.lib.process import Process, free_port
 from tests.lib.relaying import PASSWORD, USER
 
 FULL = os.environ.get("POSTERN_FULL") == "1" and shutil.which("prometheus")
@@ -49,7 +51,13 @@ class Site(Drill):
         self.small_disk = False
         super().__init__()
         self.audit_pub()
-        self.seal()
+        self.start_sealer()
+        self.start_names()
+        self.set_conf("deliver", resolver=["127.0.0.1:%d" % self.dns_port],
+                      smarthost="%s:%d" % (self.hostname, self.mx.port))
+        self.programs.pop("postern-deliver").stop()
+        self.start_worker()
+        self.start("postern-auth")  # else one target is down all the time
         with open(self.path("phrase"), "w") as f:
             f.write("a phrase for the keys\n")
         self.ctl("backup", self.path("kept"), "--keys-only",
@@ -69,11 +77,53 @@ class Site(Drill):
             self._own(self.path("state"))
 
     def close(self):
+        if hasattr(self, "names"):
+            self.names.kill()
         if self.small_disk and not self.closed:
             for p in list(self.programs.values()):
                 p.kill()
             subprocess.run(["umount", "-l", self.path("state")])
         super().close()
+
+    def start_sealer(self):
+        self.programs["postern-seal"] = Process("postern-seal", [
+            os.path.join(postern.build_dir(), "posternctl"), "-c", self.conf,
+            "seal", "--follow"], self.user,
+            log=self.path("log", "postern-seal.jsonl"))
+
+    def start_names(self):
+        """A name server, and the only one who knows the smarthost."""
+        self.dns_port = getattr(self, "dns_port", None) or free_port()
+        self.names = Process("dnsmasq", [
+            shutil.which("dnsmasq") or "/usr/sbin/dnsmasq",
+            "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv",
+            "--no-hosts", "--port=%d" % self.dns_port, "--bind-interfaces",
+            "--listen-address=127.0.0.1", "--user=", "--group=",
+            "--pid-file=", "--log-facility=-",
+            "--address=/%s/127.0.0.1" % self.hostname], self.user)
+        postern.wait_until("the name server", lambda: any(
+            "started" in (line or "") for line in self.names.lines))
+
+    def reload(self):
+        for program in ("posternd", "postern-admin"):
+            mark = self.programs[program].mark()
+            self.programs[program].send(signal.SIGHUP)
+            self.programs[program].wait("daemon.reload", since=mark)
+
+    def shown(self):
+        """The certificates that clients are shown."""
+        return {ssl.get_server_certificate(("127.0.0.1", port)).split()[2]
+                for port in (self.api_port, self.admin_port)}
+
+    def all_leave(self):
+        """What waited is sent, once what it waited for is back."""
+        def none():
+            self.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
+                     "WHERE lease IS NULL")
+            self.wake()
+            return not self.sql("SELECT 1 FROM d.send_q")
+        postern.wait_until("an empty queue", none, 60, 0.2)
+        assert not self.sql("SELECT 1 FROM d.state WHERE state IN (10, 11)")
 
     def doctor(self, **env):
         done = subprocess.run(
@@ -98,12 +148,11 @@ class Site(Drill):
                 c.execute(s)
         su.close()
 
-    def several(self, n=6):
+    def several(self, n, seen):
         box = self.add_inbox("s%d@acme.example" % len(self.claimed))
         self.set_mode(box, 4)
-        before = metrics(self, "postern-deliver")[
-            'postern_attempts_total{class="connect"}']
-        for _ in range(n):
+        before = metrics(self, "postern-deliver")[seen]
+        for _ in range(6):
             self.submit(box=box)
 
         def tried():
@@ -111,8 +160,7 @@ class Site(Drill):
             self.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
                      "WHERE lease IS NULL")
             self.wake()
-            return metrics(self, "postern-deliver")[
-                'postern_attempts_total{class="connect"}'] >= before + n
+            return metrics(self, "postern-deliver")[seen] >= before + n
         postern.wait_until("attempts that fail", tried, 60, 0.2)
 
 
@@ -134,12 +182,23 @@ def d(tmp_path_factory):
 
 def redis(d):
     d.redis.stop()
-    return d.start_redis
+
+    def fix():
+        d.start_redis()
+        d.redis_call("FUNCTION", "FLUSH")  # as a Redis that kept nothing
+        level, says = d.found("redis")
+        assert level == "error" and says == "posternctl redis load"
+        d.ctl("redis", "load")
+    return fix
 
 
 def database(d):
     d.postgres.stop(signal.SIGQUIT)
-    return d.start_postgres
+
+    def fix():
+        d.start_postgres()
+        d.ctl("migrate")
+    return fix
 
 
 def disk(d):
@@ -161,14 +220,34 @@ def certificate(d):
     d._run(["openssl", "x509", "-req", "-in", "req.pem", "-CA", "ca.pem",
             "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-extfile",
             "ext", "-out", "cert.pem"], cwd=d.path("tls"))
-    return lambda: os.replace(cert + ".good", cert)
+    good = d.shown()
+    d.reload()
+    # the workers are told after posternd has said that it read its own
+    postern.wait_until("the short certificate", lambda: len(
+        d.shown()) == 1 and not d.shown() & good)
+
+    def fix():
+        os.replace(cert + ".good", cert)
+        d.reload()
+        postern.wait_until("the good one", lambda: d.shown() == good)
+    return fix
+
+
+def weeks_of(d):
+    return d.sql("SELECT d.weeks_ahead() AS n")[0]["n"]
 
 
 def partition(d):
     for r in d.sql("SELECT relname AS n FROM pg_class WHERE relname ~ "
                    "'^audit_[0-9]{8}$' ORDER BY 1 OFFSET 3"):
         d.sql("DROP TABLE d." + r["n"])
-    return lambda: d.ctl("maintain")
+    assert weeks_of(d) == 1
+
+    def fix():
+        d.ctl("maintain")
+        assert weeks_of(d) >= 4
+        d.submit(box=d.gated)
+    return fix
 
 
 def key_file(d):
@@ -193,22 +272,24 @@ def smarthost(d):
     port = d.mx.port
     d.mx.close()
     if FULL:
-        d.several()
+        d.several(6, 'postern_attempts_total{class="connect"}')
 
     def fix():
         d.mx = FakeMx(d.path("tls", "cert.pem"), d.path("tls", "key.pem"),
                       login=(USER, PASSWORD), port=port)
+        d.mx.single = True  # so that each message asks for its name
+        d.all_leave()
     return fix
 
 
 def dns(d):
-    was = d.extra["deliver"]["smarthost"]
-    d.set_conf("deliver", smarthost="no-such-host.invalid:25")
-    d.worker.send(signal.SIGHUP)
+    d.names.stop()
+    if FULL:
+        d.several(40, 'postern_routes_total{result="later"}')
 
     def fix():
-        d.set_conf("deliver", smarthost=was)
-        d.worker.send(signal.SIGHUP)
+        d.start_names()
+        d.all_leave()
     return fix
 
 
@@ -226,10 +307,12 @@ def clock(d):
 
 
 def sealer(d):
+    d.programs.pop("postern-seal").kill()
     d.add_inbox("unsealed@acme.example")
+    # As if that were a while ago.
     d.as_superuser("UPDATE d.audit SET at = at - interval '10 minutes' "
                    "WHERE n > (SELECT max(n) FROM d.audit_seal)")
-    return d.seal
+    return d.start_sealer
 
 
 def worker(d):
@@ -238,13 +321,45 @@ def worker(d):
 
 
 def audit_chain(d):
-    d.as_superuser("UPDATE d.audit SET detail = detail || ' ' WHERE n = "
-                   "(SELECT max(n) FROM d.audit_seal)")
-    return lambda: d.as_superuser(
-        "UPDATE d.audit SET detail = rtrim(detail) WHERE n = "
-        "(SELECT max(n) FROM d.audit_seal)")
+    """Somebody who may do everything to the database changes a row of it."""
+    if FULL:
+        d.ctl("backup", d.path("whole"), "--passphrase-file",
+              d.path("phrase"))
+    n = d.sql("SELECT max(n) AS n FROM d.audit_seal")[0]["n"]
+    d.as_superuser("UPDATE d.audit SET detail = detail || ' ' WHERE n = %d"
+                   % n)
+
+    def undone():
+        d.as_superuser("UPDATE d.audit SET detail = rtrim(detail) WHERE "
+                       "n = %d" % n)
+
+    def fix():
+        """As docs/backup.md has it under Restoring, after a copy."""
+        d.backup("tampered")
+        d.programs.pop("postern-seal").kill()
+        d.stop_all()
+        d.postgres.stop(signal.SIGINT)
+        data = d.path("pg", "data")
+        os.rename(data, data + ".tampered")
+        d.ctl("restore", d.path("whole"), "--data", data, "--owner",
+              d.user.pw_name if d.user else str(os.geteuid()),
+              "--passphrase-file", d.path("phrase"))
+        d.start_postgres()
+        postern.wait_until("the end of recovery", lambda: not d.sql(
+            "SELECT pg_is_in_recovery() AS r", database="postgres")[0]["r"])
+        d.ctl("restore-finish", "--reason", "the audit log was changed")
+        d.ctl("maintain")
+        d.ctl("database", "verify", "--superuser", "postgres")
+        for program in ("posternd", "postern-admin", "postern-auth"):
+            d.start(program)
+        d.start_worker()
+        d.start_sealer()
+        d.ctl("audit", "verify", "--head", d.path("state", "audit-heads"))
+    return fix if FULL else undone  # a restore takes its time
 
 
+# Those whose alerts look back over a time: they are over when that is.
+LOOKS_BACK = ("PosternNextHopAway", "PosternNamesNotFound")
 TABLE = [
     (redis, "redis", "error", "posternctl redis load", "PosternRedisDown"),
     (database, "database", "error", "start PostgreSQL", "PosternNotReady"),
@@ -255,13 +370,13 @@ TABLE = [
     (key_file, "key files", "error", "posternctl restore", "PosternDown"),
     (clock, "clock", "error", "NTP", "PosternClockWrong"),
     (sealer, "sealer", "error", "postern-seal", "PosternAuditNotSealed"),
-    (audit_chain, "audit log", "error", "restore", "PosternAuditBroken"),
     (worker, "postern-deliver", "warning", "systemctl start postern-deliver",
      "PosternDown"),
-    # A name that is not found is no attempt yet, so no alert counts it.
-    (dns, "dns", "error", "resolver", None),
     (smarthost, "smarthost", "error", "deliver.smarthost",
      "PosternNextHopAway"),
+    (dns, "dns", "error", "resolver", "PosternNamesNotFound"),
+    # Last: after a restore nothing is as it was.
+    (audit_chain, "audit log", "error", "restore", "PosternAuditBroken"),
 ]
 
 
@@ -269,22 +384,40 @@ TABLE = [
 def test_named_and_put_right(d, case):
     breaks, finding, level, words, alert = case
     assert d.found(finding)[0] in ("ok", "info"), d.doctor()
+    if FULL:
+        d.prometheus.over(alert)
     fix = breaks(d)
     try:
         got, says = d.found(finding, **getattr(d, "shim", {}))
         assert got == level, d.doctor()
         assert words in says, says
-        if FULL and alert:
-            d.prometheus.seen(alert)
+        if FULL:
+            d.prometheus.fires(alert)
     finally:
         fix()
     postern.wait_until(finding + " is well again", lambda: d.found(
         finding)[0] in ("ok", "info"))
+    if FULL and alert not in LOOKS_BACK:
+        d.prometheus.over(alert)
+
+
+def test_an_old_backup_is_named(d):
+    last = d.path("state", "last-backup")
+    assert d.found("backup") == (
+        "ok", "posternctl backup; then see why it was not run")
+    then = os.stat(last).st_mtime - 9 * 86400
+    os.utime(last, (then, then))
+    assert d.found("backup")[0] == "warning"
+    os.remove(last)
+    assert d.found("backup")[0] == "info"
+    d.ctl("backup", d.path("again"), "--keys-only", "--passphrase-file",
+          d.path("phrase"))
+    assert d.found("backup")[0] == "ok"
 
 
 def test_every_alert_of_the_table_is_shipped():
     with open(os.path.join(postern.TOP, "deploy", "prometheus",
                            "postern.rules.yml")) as f:
         shipped = set(re.findall(r"alert: (\w+)", f.read()))
-    assert {c[4] for c in TABLE if c[4]} <= shipped
-    assert len(TABLE) == 12
+    assert {c[4] for c in TABLE} <= shipped
+    assert len({c[0] for c in TABLE}) == 12

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ import tempfile
 import psycopg2
 import pytest
 
+from tests.lib import place
 from tests.lib.process import Process, run_user
 from tests.lib.postern import LOGINS, TOP, wait_until
 
@@ -32,7 +34,7 @@ class Site:
     def __init__(self):
         self.dir = tempfile.mkdtemp(
             prefix="postern-test-%d-" % os.getpid(),
-            dir="/run" if os.geteuid() == 0 else None)
+            dir=place.folder())
         os.chmod(self.dir, 0o711)
         self.user = run_user()
         for name in ("pg", "sock", "state"):
@@ -74,7 +76,11 @@ class Site:
         self.redis = Process("redis", [
             "redis-server", "--port", "0", "--unixsocket",
             self.path("redis.sock"), "--save", "", "--dir", self.dir])
-        wait_until("Redis", lambda: os.path.exists(self.path("redis.sock")))
+
+        def listens():
+            with socket.socket(socket.AF_UNIX) as s:
+                return s.connect_ex(self.path("redis.sock")) == 0
+        wait_until("Redis", listens)
 
     def write_conf(self):
         with open(self.path("postern.conf"), "w") as f:
@@ -119,11 +125,12 @@ class Site:
         finally:
             db.close()
 
-    def run(self, *words, session="session"):
+    def run(self, *words, session="session", given=None):
         return subprocess.run(
             [posternctl(), "-c",
              self.path("postern.conf"), "--session", self.path(session),
-             *words], text=True, capture_output=True, timeout=60)
+             *words], text=True, capture_output=True, timeout=60,
+            input=given)
 
     def ok(self, *words):
         done = self.run(*words)
@@ -237,6 +244,11 @@ GUARDED = {
     "operator list": [], "operator disable": ["eve"],
     "tenant create": ["x"], "tenant list": [],
     "tenant set": ["acme", "--hold", "1d"],
+    "tenant export": ["acme", "OUT"],
+    "tenant delete": ["acme", "--reason", "x", "--password-file",
+                      "PASSWORD"],
+    "inbox delete": ["a@acme.example", "--reason", "x", "--password-file",
+                     "PASSWORD"],
     "domain add": ["x.example", "--tenant", "acme"],
     "domain verify": ["x.example", "--force"], "domain list": [],
     "domain check": ["x.example"], "dkim new": ["x.example"],
@@ -251,7 +263,16 @@ GUARDED = {
     "suppression remove": ["1", "--reason", "x", "--password-file",
                            "PASSWORD"],
     "inbox create": ["a@acme.example", "--tenant", "acme"],
-    "inbox show": ["a@acme.example"], "inbox reset": ["a@acme.example"],
+    "inbox show": ["a@acme.example"],
+    "inbox set": ["a@acme.example", "--approvals", "2"], "inbox reset": ["a@acme.example"],
+    "provision create": ["robot", "--tenant", "acme", "--password-file",
+                         "PASSWORD"],
+    "provision list": ["--tenant", "acme"],
+    "provision rotate": ["acme", "1", "--password-file", "PASSWORD"],
+    "provision end": ["acme", "1"],
+    "grant offer": ["a@acme.example", "--to", "b@acme.example",
+                    "--password-file", "PASSWORD"],
+    "grant list": ["--tenant", "acme"], "grant end": ["acme", "1"],
     "key revoke": ["1", "1"], "plan set": ["p", "--tenant", "acme"],
     "plan list": ["--tenant", "acme"], "limits": ["a@acme.example"],
     "mode": ["a@acme.example", "autonomous", "--reason", "x",
@@ -417,7 +438,10 @@ def test_inbox_from_nothing_to_keys(ready):
                      "acme", "--display-name", "Bot")[0]
     code = row["claim_code"]
     assert re.fullmatch(r"claim_[0-9a-hjkmnp-tv-z]{26}", code)
-    claimed = ready.rows("claim", code)[0]
+    # Not among the arguments, which every user of the host can see.
+    done = ready.run("--json", "claim", "-", given=code + "\n")
+    assert done.returncode == 0, done.stderr
+    claimed = json.loads(done.stdout)[0]
     for name in ("key", "smtp_key"):
         assert re.fullmatch(r"pst_live_\d+_\d+_[0-9a-z]{59}", claimed[name])
     assert claimed["key"] != claimed["smtp_key"]
@@ -432,6 +456,46 @@ def test_inbox_from_nothing_to_keys(ready):
     for secret in (claimed["key"], claimed["smtp_key"], code):
         assert secret not in dump
         assert secret.rsplit("_", 1)[1][:52] not in dump
+
+
+def test_tokens_grants_and_test_inboxes(ready):
+    row, = ready.rows("inbox", "create", "probe@acme.example", "--tenant",
+                      "acme", "--test")
+    keys, = ready.rows("claim", row["claim_code"])
+    assert keys["key"].startswith("pst_test_") and keys["test"] is True
+    assert ready.rows("inbox", "show", "probe@acme.example")[0]["test"]
+    up = ["--password-file", ready.path("password")]
+    make = ["provision", "create", "robot", "--tenant", "acme", "--rights",
+            "create,list", "--domains", "acme.example", "--max", "3",
+            "--days", "9"]
+    ready.sql("UPDATE d.operator_session SET step_up_until = NULL")
+    ready.refused("step_up_required", *make)
+    made, = ready.rows(*make, *up)
+    assert made["token"].startswith("pst_prov_")
+    for bad in (["--rights", "create,fly"], ["--max", "x"]):
+        assert ready.run("provision", "create", "r", "--tenant", "acme",
+                         *bad, *up).returncode == 2
+    number = str(made["key_id"])
+    again, = ready.rows("provision", "rotate", "acme", number, *up)
+    assert again["token"] != made["token"]
+    listed = ready.rows("provision", "list", "--tenant", "acme")
+    assert [(t["name"], t["rights"], t["max_inboxes"], t["domains"])
+            for t in listed] == [("robot", "cl", 3, "acme.example")]
+    assert again["token"] not in json.dumps(listed)
+    ready.ok("provision", "end", "acme", number)
+    ready.refused("404", "provision", "end", "acme", number)
+    ready.ok("inbox", "create", "reader@acme.example", "--tenant", "acme")
+    offer = ["grant", "offer", "probe@acme.example", "--to",
+             "reader@acme.example", "--messages", "--days", "2", *up]
+    given, = ready.rows(*offer)
+    assert ready.run(*offer[:3]).returncode == 2
+    row = ready.rows("grant", "list", "--tenant", "acme")[0]
+    assert (row["inbox"], row["reader"], row["messages"],
+            row["accepted_at"]) == ("probe@acme.example",
+                                    "reader@acme.example", True, None)
+    number = str(given["permit_id"])
+    ready.ok("grant", "end", "acme", number)
+    ready.refused("404", "grant", "end", "acme", number)
 
 
 def test_names_are_checked(ready):
@@ -452,6 +516,7 @@ def test_modes(ready):
     address = "mode@acme.example"
     ready.ok("inbox", "create", address, "--tenant", "acme")
     ready.refused("--reason", "mode", address, "autonomous")
+    ready.sql("UPDATE d.operator_session SET step_up_until = NULL")
     ready.refused("step_up_required", "mode", address, "autonomous",
                   "--reason", "trial")
     row = json.loads(ready.ok(
@@ -528,6 +593,70 @@ def test_limits(ready):
     ready.ok("limits", address, "--hour", "5", "--password-file",
              ready.path("password"))
     assert ready.run("limits", address, "--hour", "many").returncode == 2
+
+
+def test_what_an_inbox_has_of_its_own(ready):
+    address = "own@acme.example"
+    ready.ok("inbox", "create", address, "--tenant", "acme")
+
+    def shown():
+        row = ready.rows("inbox", "show", address)[0]
+        return [row[k] for k in ("approvals", "hold_seconds", "overseer",
+                                 "full_key_smtp", "retry_uncertain")]
+    plain = [1, 7 * 86400, None, False, False]
+    assert shown() == plain
+    ready.sql("UPDATE d.operator_session SET step_up_until = NULL")
+    # What tightens needs no password.
+    ready.ok("inbox", "set", address, "--approvals", "2", "--hold", "2d",
+             "--overseer", "Boss@B\u00fccher.example")
+    tight = [2, 2 * 86400, "Boss@xn--bcher-kva.example", False, False]
+    assert shown() == tight
+    for words in (["--approvals", "1"], ["--approvals", "tenant"],
+                  ["--overseer", "none"], ["--overseer", "eve@x.example"],
+                  ["--full-key-smtp", "yes"], ["--retry-uncertain", "yes"]):
+        ready.refused("step_up_required", "inbox", "set", address, *words)
+        assert shown() == tight
+    for words in (["--approvals", "3"], ["--overseer", "boss"],
+                  ["--overseer", "a@b c.example"], ["--hold", "soon"],
+                  ["--retry-uncertain", "maybe"]):
+        assert ready.run("inbox", "set", address, *words).returncode == 2
+    ready.refused("validation_error", "inbox", "set", address, "--hold",
+                  "10s")
+    ready.ok("inbox", "set", address, "--approvals", "tenant", "--hold",
+             "tenant", "--overseer", "none", "--full-key-smtp", "yes",
+             "--retry-uncertain", "yes", "--password-file",
+             ready.path("password"))
+    assert shown() == plain[:3] + [True, True]
+
+
+def test_no_secret_is_an_argument(ready):
+    """Options that take one name a file, or `-`."""
+    done = ready.run("mode", "bot@acme.example", "monitored", "--reason",
+                     "x", "--code", "123456")
+    assert done.returncode == 2, done.stderr
+    done = ready.run("mode", "bot@acme.example", "monitored", "--reason",
+                     "x", "--code-file", "-", given="")
+    assert done.returncode == 1 and "nothing in --code-file" in done.stderr
+    done = ready.run("login", "ann", "--password-file", "-",
+                     given=PASSWORD + "\n")
+    assert done.returncode == 0, done.stderr
+    usage = ready.ok("--help")
+    assert not re.search(r"--(password|code|secret|passphrase)( |=)", usage)
+
+
+# -- schemas that do not fit (docs/upgrade.md) --------------------------------
+
+def test_later_release_is_left_alone(ready):
+    """An old posternctl does not touch what a later one has migrated."""
+    ready.sql("insert into d.schema_migration (version, name, sha256) "
+              "values (9001, '9001_later', sha256('x'))")
+    try:
+        err = ready.refused("later release", "migrate")
+        assert "9001" in err
+        assert ready.rows("ready")[0]["schema"] == 9001
+    finally:
+        ready.sql("delete from d.schema_migration where version = 9001")
+    assert ready.ok("migrate") == ""
 
 
 def test_version_and_conf(ready):

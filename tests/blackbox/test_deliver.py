@@ -5,6 +5,7 @@ leaves is what was frozen, each recipient gets its own result, and nothing
 that only may have arrived is sent twice.
 """
 import socket
+import threading
 
 import pytest
 
@@ -196,6 +197,30 @@ def test_a_reply_too_many_fails_nobody(r, mx, moment, extra):
         retry_now(r, mid)
         r.wait_state(mid, "sent")
     assert len(mx.messages) == 1
+
+
+def test_a_reply_too_many_shifts_no_verdict(r, mx):
+    """The refusal of one is not taken for another's, though DATA seems to be
+    put off as it may be: RSET shows that a reply is left over."""
+    seen = []
+
+    def mail(session, line):
+        seen.append(line)
+        session.do_mail(line)
+        session.send("250 2.1.0 ok" + "\n250 2.1.0 ok" * (len(seen) == 1))
+        return ""
+
+    def data(session, line):
+        threading.Event().wait(0.3)  # not in the segment of the others
+        return "554 5.5.1 no valid recipients"
+    mx.script.update({"MAIL": mail, "DATA": data})
+    first, second = "a@dest.example", "b@dest.example"
+    mx.rcpt_replies.update({first: "550 5.1.1 who", second: "450 4.2.1 wait"})
+    mid = r.submit(rcpts=[first, second])
+    r.wait_state(mid, "deferred")
+    assert {d["canon"]: d["status"] for d in r.deliveries(mid)} == {
+        first: 5, second: 4}
+    assert mx.verbs.count("RSET") == 1 and len(seen) == 2
 
 
 def test_as_many_recipients_as_it_says(r, mx):

@@ -7,12 +7,14 @@ name leads the worker into our own network.
 import os
 import socket
 import time
+import uuid
 
 import pytest
 
 from tests.fake.dns import (
-    REFUSED, SERVFAIL, SHORT, SILENT, TRUNCATED, FakeDns, MX)
+    A, REFUSED, SERVFAIL, SHORT, SILENT, TRUNCATED, FakeDns, MX)
 from tests.fake.mx import CLOSE, FakeMx, Gate
+from tests.lib import seals
 from tests.lib.relaying import Relaying
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
@@ -340,6 +342,31 @@ def test_an_alias_into_a_private_network(r, domain):
     assert_blocked(r, domain, mark, send(r, domain, "bounced"))
 
 
+def test_a_name_that_turns_inward(r, domain):
+    """DNS rebinding: what was allowed once is judged anew, and what was judged
+    is what is connected to, whatever the name says by then."""
+    host = "mx1." + domain
+    r.dns.mx(domain, (10, host))
+    r.dns.a(host, ONE)
+
+    def inward(session, line):
+        r.dns.records.pop(host)
+        r.dns.a(host, "10.0.0.1")
+    r.one.script.update({"banner": inward, "MAIL": "451 4.7.1 grey"})
+    mid = send(r, domain, "deferred")
+    assert [n for n, kind, _ in r.dns.asked if n == host and kind == A] == [
+        host]
+    seen = len(r.one.verbs)
+    assert seen > 0
+    mark = r.worker.mark()
+    r.due(mid)
+    r.wait_state(mid, "bounced")
+    assert result(r, mid)[1] == "5.4.4"
+    assert r.worker.wait("deliver.blocked_address", since=mark)["why"] == \
+        domain
+    assert len(r.one.verbs) == seen and not r.one.messages
+
+
 def test_one_public_and_one_private_host(r, domain):
     r.dns.mx(domain, (10, "in." + domain), (20, "mx2." + domain))
     r.dns.a("in." + domain, "10.0.0.1")
@@ -459,3 +486,47 @@ def test_one_tenants_backlog_keeps_no_other_waiting(r, domain):
                   row["tenant_id"])
         r.sql("SET session_replication_role = origin")
         r.sql("DROP TABLE fake")
+
+
+# -- test inboxes -------------------------------------------------------------------
+
+@pytest.mark.parametrize("body", ["Hello\r\n", "x" * 70 + "\r\n"])
+def test_what_a_test_inbox_sends_is_captured(r, domain, body):
+    """No name is asked for, no host hears of it; its agent can read what
+    would have left. (The second is larger than what the worker keeps.)"""
+    if body[0] == "x":
+        body *= 20000
+    box = r.add_inbox("probe%d@acme.example" % len(body), test=True)
+    r.set_mode(box, 4)
+    assert box.key.startswith("pst_test_") and \
+        box.smtp_key.startswith("pst_test_")
+    for name in (domain, "other." + domain):
+        r.dns.mx(name, (10, "mx1." + domain))
+    r.dns.a("mx1." + domain, ONE)
+    rcpts = ["ann@" + domain, "bob@" + domain, "eve@other." + domain]
+    mid = r.submit(rcpts=rcpts, box=box, body=body)
+    r.wait_state(mid, "sent", timeout=30)
+    r.assert_settled(mid)
+    assert [n for n, _, _ in r.dns.asked if n.endswith(domain)] == []
+    assert not r.one.verbs
+    assert [row["status"] for row in r.deliveries(mid)] == [3, 3, 3]
+    path = "/v1/messages/msg_%s/" % seals.base32(uuid.UUID(mid).bytes)
+    doc = r.rest(box, path + "captures")
+    assert doc["count"] == 2
+    assert sorted((c["domain"], c["recipients"]) for c in doc["captures"]) == [
+        (domain, rcpts[:2]), ("other." + domain, rcpts[2:])]
+    frozen = r.rest(box, path + "raw", raw=True)
+    assert frozen.endswith(body.encode())
+    for c in doc["captures"]:
+        assert c["mail_from"] == box.address
+        assert r.rest(box, path + "captures/" + c["capture_id"], raw=True) \
+            == c["fields"].encode() + frozen
+    assert r.rest(box, path + "captures/3")["code"] == "not_found"
+    # neither another inbox nor a key that only sends
+    assert r.rest(r.box, path + "captures")["code"] == "not_found"
+    box.key, full = box.smtp_key, box.key
+    assert r.rest(box, path + "captures")["code"] == "missing_permission"
+    box.key = full
+    # and what is real goes on being sent
+    send(r, domain, "sent")
+    assert len(r.one.messages) == 1

@@ -3,6 +3,8 @@
 One session carries many messages to the same host, as long as it is well; one
 that has ended in between costs nothing, not even an attempt.
 """
+import time
+
 import pytest
 
 from tests.fake.mx import CLOSE
@@ -114,3 +116,25 @@ def test_a_hundred_are_enough(r, mx):
         r.wait_state(mid, "sent", timeout=60)
     assert mx.verbs.count("AUTH") == 2 and len(mx.messages) == 104
     assert {m["data"].count(b"Received: by ") for m in mx.messages} == {1}
+
+
+def test_a_group_waits_for_no_delayed_acknowledgement(r, mx):
+    """A host that answers a group one by one, and waits with the second
+    reply until the first is acknowledged: the kernel puts that off by 40 ms
+    once a session is some messages old."""
+    box = r.add_inbox("group@acme.example")
+    r.set_mode(box, 4)
+    r.worker.stop()
+    mids = [r.submit(box=box) for _ in range(20)]
+    began, gaps = [], {}
+    mx.script["DATA"] = lambda s, line: began.append(time.monotonic())
+
+    def comes(session, line):
+        gaps.setdefault(len(began), time.monotonic() - began[-1])
+    mx.script["before_dot"] = comes
+    r.set_conf("deliver", concurrency="1")
+    r.start_worker()
+    for mid in mids:
+        r.wait_state(mid, "sent", timeout=60)
+    assert mx.verbs.count("AUTH") == 1 and len(gaps) == 20
+    assert min(gaps[i] for i in range(11, 21)) < 0.03, gaps

@@ -14,6 +14,7 @@ import pytest
 
 from tests.fake.dns import FakeDns
 from tests.fake.mx import FakeMx
+from tests.lib.postern import wait_until
 from tests.lib.relaying import PASSWORD, USER, Relaying
 
 NAME, ADDRESS = "smart.example", "127.31.0.5"
@@ -148,7 +149,9 @@ def test_clear_text_where_tls_should_be(r, host):
         assert host.verbs == (
             ["banner"] if implicit else ["banner", "EHLO", "STARTTLS"]
         )
-        # On 465 all it got was a ClientHello.
+        # On 465 all it got was a ClientHello, which its thread may see late.
+        if implicit:
+            wait_until("a ClientHello", lambda: host.broken)
         assert [x[:1] for x in host.broken] == ([b"\x16"] if implicit else [])
     finally:
         host.implicit_tls = implicit

@@ -8,6 +8,7 @@ tests/fake/httpd, which has handlers that are slow, stream or pause.
 import hashlib
 import json
 import os
+import select
 import socket
 import ssl
 import subprocess
@@ -702,6 +703,24 @@ def test_drip_in_body_is_cut(hasty):
             out, took = drip(s, b"a" * 1000)
         assert error_of(parse_replies(out)[0]) == (408, "request_timeout")
         assert took < 20  # all of it takes 50 s
+
+
+def test_reply_waits_for_who_still_sends(server):
+    """
+    A refusal comes before the body is over: a client that sends on, and only
+    then looks, finds it.
+    """
+    piece, sent = b"a" * 65536, 0
+    with server.connect() as s:
+        s.sendall(post(b"Content-Length: 90000000\r\n", b"", b"/upload"))
+        start = time.monotonic()
+        while time.monotonic() - start < 7:
+            s.sendall(piece)  # a reset would raise here
+            sent += len(piece)
+            select.select([], [], [], 0.5)
+        out = read_all(s)
+    assert error_of(parse_replies(out)[0]) == (413, "payload_too_large")
+    assert sent > 7 * 65536
 
 
 def test_silent_connection_is_closed(hasty):

@@ -5,6 +5,7 @@ what the service manager is told, reload that cannot break, and programs that
 refuse a database which is not the one they worked for.
 """
 import itertools
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ import urllib.request
 import pytest
 
 from tests.fake.mx import CLOSE
-from tests.lib import pages, postern, rawsmtp, seals
+from tests.lib import pages, postern, rawsmtp, release, seals
 from tests.lib.process import Process
 from tests.lib.relaying import Relaying
 
@@ -73,12 +74,147 @@ def site():
         yield d
 
 
+# -- what keeps a program from starting ---------------------------------------
+
+def refusal(d, program):
+    """What it says when it ends, which it has to."""
+    p = d.start(program, wait=None)
+    try:
+        assert p.proc.wait(20) == 1
+    finally:
+        p.kill()
+        d.programs.pop(program)
+    p.reader.join(10)
+    return " ".join(e["why"] for e in p.events
+                    if e["event"] == "daemon.failed")
+
+
+def test_a_gateway_that_cannot_start_ends():
+    """A key that its workers cannot read: not ready and not gone would be
+    noticed by nobody."""
+    with postern.Deployment() as d:
+        path = d.path("keys", "policy.key")
+        with open(path, "r+") as f:
+            f.write("damaged")
+        why = refusal(d, "posternd")
+        assert "policy.key" in why and "a worker cannot start" in why
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_schema_out_of_range_is_refused(program):
+    """Older than it needs, or contracted past what it knows."""
+    with postern.Deployment() as d:
+        d.sql("UPDATE d.schema_migration SET version = version - 1000")
+        assert "posternctl migrate" in refusal(d, program)
+        d.sql("UPDATE d.schema_migration SET version = version + 1000")
+        last = d.sql("SELECT max(version) AS v FROM d.schema_migration")[0]
+        # A later release expanded it: nothing is missing.
+        d.sql("INSERT INTO d.schema_migration (version, name, sha256) VALUES "
+              "(9000, 'later', sha256('x'))")
+        assert d.start(program).stop() == 0
+        d.sql("UPDATE d.schema_migration SET serves = %s WHERE version = "
+              "9000", last["v"] + 1)
+        assert "install the newer release" in refusal(d, program)
+
+
+def test_a_running_program_says_that_the_schema_went_on(site):
+    site.sql("UPDATE d.schema_migration SET serves = 9000 WHERE version = 1")
+    try:
+        for program in PROGRAMS:
+            ready(site, program, 503, "too new")
+    finally:
+        site.sql("UPDATE d.schema_migration SET serves = 0")
+    for program in PROGRAMS:
+        ready(site, program, 200, "ready")
+
+
+def test_the_schema_known_is_the_newest(site):
+    """store.h says what the migrations built in are."""
+    last = site.sql("SELECT max(version) AS v FROM d.schema_migration "
+                    "WHERE serves = 0")[0]["v"]
+    assert release.known(postern.TOP) == last
+    names = {r["n"] for r in site.sql(
+        "SELECT DISTINCT application_name AS n FROM pg_stat_activity "
+        "WHERE application_name LIKE 'postern%'")}
+    assert len(names) >= 3 and all(n.endswith(" schema=%d" % last) for n in names)
+
+
+# -- a failover ---------------------------------------------------------------
+
+def test_the_place_kept_is_one_that_a_standby_has(site):
+    """While the synchronous standby is away the primary's log runs ahead of
+    it. Who remembered that would refuse the standby once it took over."""
+    path = site.path("state", "l_gateway.deployment")
+
+    def place():
+        with open(path) as f:
+            return int(f.read().split()[5])
+
+    def seen_again():
+        now = os.stat(path).st_mtime_ns
+        postern.wait_until("another look", lambda: os.stat(
+            path).st_mtime_ns > now)
+
+    def standby(names):
+        site.sql("ALTER SYSTEM SET synchronous_standby_names = '%s'" % names)
+        site.sql("SELECT pg_reload_conf()")
+        postern.wait_until("the setting", lambda: site.sql(
+            "SHOW synchronous_standby_names")[0][
+                "synchronous_standby_names"] == names)
+    standby("nobody")
+    try:
+        seen_again()
+        before = place()
+        site.sql("SELECT pg_switch_wal()")
+        site.sql("CHECKPOINT")
+        seen_again()
+        seen_again()
+        assert place() == before
+        ready(site, "posternd", 200, "ready")
+    finally:
+        standby("")
+    postern.wait_until("it moves", lambda: place() > before)
+
+
 # -- readiness ----------------------------------------------------------------
 
 def test_healthy(site):
     for program in PROGRAMS:
         ready(site, program, 200, "ready")
         assert fetch(site, program, "healthz") == (200, "ok\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"),
+                    reason="network namespaces need root and ip")
+def test_metrics_where_loopback_is_all_there_is(site):
+    """A host whose network is not up yet, or never will be."""
+    name = "pstlo%d" % os.getpid()
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    p = None
+    try:
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"],
+                       check=True)
+        p = Process("postern-deliver", [
+            os.path.join(postern.build_dir(), "postern-deliver"), "-c",
+            site.conf], site.user, net="/run/netns/" + name)
+        p.wait("daemon.ready")
+        said = subprocess.run(
+            ["ip", "netns", "exec", name, "curl", "-sS",
+             "http://127.0.0.1:%d/healthz" % (site.metrics_port + 2)],
+            capture_output=True, text=True)
+        assert said.stdout == "ok\n", said
+        # And where it cannot: why.
+        q = Process("postern-deliver", p.proc.args, site.user,
+                    net="/run/netns/" + name)
+        assert q.proc.wait(20) == 1
+        q.reader.join(10)
+        assert "metrics.listen: cannot listen on 127.0.0.1:%d: Address " \
+            "already in use" % (site.metrics_port + 2) in q.wait(
+                "daemon.failed")["why"]
+    finally:
+        if p is not None:
+            p.stop()
+        subprocess.run(["ip", "netns", "del", name], check=True)
 
 
 def test_few_partitions_are_not_ready(site):
@@ -305,6 +441,59 @@ def test_trace_finds_a_message_by_each_name(site):
             assert word in text, (name, text)
     with pytest.raises(RuntimeError, match="nothing known"):
         site.ctl("trace", "never@dest.example", session=session)
+
+
+def test_trace_follows_it_through_every_log(site):
+    """Gateway, pages and worker, and the database between them, by time."""
+    box = site.add_inbox("followed@acme.example")
+    mid = site.submit(box=box)
+    other = site.submit(box=box, subject="Another")  # in its own session
+    third = site.submit_rest(box)
+    for m in (mid, third):
+        assert pages.Pages(site).approve(m) == 303
+        site.due(m)
+        site.wait_state(m, "sent")
+    folder = site.path("log")
+    text = site.signed_in("--json", "trace", mid, "--logs", folder)
+    said = json.loads(text[text.index("\n[") + 1:])  # first the message
+    got = [(r["program"], r["event"]) for r in said]
+    assert [r["at"] for r in said] == sorted(
+        (r["at"] for r in said), key=lambda at: at.rstrip("Z")), said
+    assert got[0] == ("posternd", "smtpd.accept"), said
+    order = [("posternd", "smtpd.auth"), ("database", "message.submitted"),
+             ("posternd", "smtpd.stored"), ("database", "message.approved"),
+             ("postern-admin", "admin.decide"),
+             ("postern-deliver", "deliver.claim"),
+             ("postern-deliver", "deliver.dot"),
+             ("postern-deliver", "deliver.result")]
+    assert set(order) <= set(got), got
+    assert ("posternd", "smtpd.close") in got
+    # once each: nothing of the other message's session is in it
+    assert len([x for x in got if x[1] == "smtpd.accept"]) == 1
+    assert len([x for x in got if x[1] == "smtpd.stored"]) == 1
+    assert pages.public_id(other) not in json.dumps(said)
+    # a file, and standard input
+    with open(site.path("log", "all.copy"), "wb") as out:
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".jsonl"):
+                with open(os.path.join(folder, name), "rb") as f:
+                    out.write(b"not of Postern: " + f.readline() + f.read())
+    argv = [os.path.join(postern.build_dir(), "posternctl"), "-c", site.conf,
+            "--session", site.path("session"), "trace", pages.public_id(third),
+            "--logs"]
+    from_file = subprocess.run([*argv, out.name], capture_output=True,
+                               text=True, check=True).stdout
+    with open(out.name, "rb") as f:
+        assert subprocess.run([*argv, "-"], stdin=f, capture_output=True,
+                              text=True, check=True).stdout == from_file
+    os.unlink(out.name)
+    for word in ("api.stored", "api.request", "admin.decide", "deliver.result",
+                 "message.approved"):
+        assert word in from_file, from_file
+    assert "no such file" in site.signed_in(
+        "trace", mid, "--logs", site.path("nowhere"), ok=False).lower()
+    assert "follows one message" in site.signed_in(
+        "trace", box.address, "--logs", folder, ok=False)
 
 
 # -- the service manager ------------------------------------------------------
@@ -589,7 +778,8 @@ def test_damaged_file_is_not_taken_for_none(copies, program):
 
 UNITS = os.path.join(postern.TOP, "deploy", "systemd")
 UNIT_OF = {"posternd": "postern-gateway", "postern-admin": "postern-admin",
-           "postern-deliver": "postern-deliver"}
+           "postern-deliver": "postern-deliver",
+           "postern-auth": "postern-auth"}
 analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None,
                              reason="no systemd-analyze")
 
@@ -684,7 +874,7 @@ def test_units_allow_what_programs_call():
     end; what it called stands in its unit's filter."""
     with Relaying() as d:
         d.programs.pop("posternd").stop()
-        for program in PROGRAMS:
+        for program in UNIT_OF:
             p = Process(program, [
                 "strace", "-f", "-qq", "-e", "signal=none", "-o",
                 d.path("log", program + ".strace"),
@@ -700,7 +890,11 @@ def test_units_allow_what_programs_call():
         assert pages.Pages(d).approve(mid) == 303
         d.due(mid)
         d.wait_state(mid, "sent", timeout=60)
-        for program in PROGRAMS:
+        said = subprocess.run([
+            os.path.join(postern.build_dir(), "posternctl"), "-c", d.conf,
+            "doctor"], capture_output=True, text=True, timeout=60).stdout
+        assert "postern-auth: answers" in said, said
+        for program in UNIT_OF:
             with open("/proc/%d/task/%d/children" % (
                     d.programs[program].pid, d.programs[program].pid)) as f:
                 os.kill(int(f.read().split()[0]), signal.SIGTERM)

@@ -3,12 +3,13 @@
 
 import base64
 import os
-import socket
 import threading
+import time
 
 import pytest
 
-from tests.lib import agents, postern
+from tests.lib import agents, leaks, postern
+from tests.blackbox.test_rest_cut import Cutter
 from tests.blackbox.test_rest import Client, MAIL, refusal, stored
 
 
@@ -246,61 +247,37 @@ def test_its_error_classes(stock, gate):
         assert stranger.fails("auth.me")["status"] == 401
 
 
-class Cutting:
-    """A relay that cuts the first connections after `after` bytes of what
-    the server says (0: before a word of it)."""
-
-    def __init__(self, port, cuts):
-        self.port, self.cuts = port, cuts
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.port))
-            limit = self.cuts.pop(0) if self.cuts else None
-            for pair in ((client, server, None), (server, client, limit)):
-                threading.Thread(target=self.pump, args=pair,
-                                 daemon=True).start()
-
-    @staticmethod
-    def pump(source, sink, limit):
-        try:
-            while True:
-                data = source.recv(65536)
-                if limit is not None:
-                    limit -= len(data)
-                if not data or (limit is not None and limit < 0):
-                    break
-                sink.sendall(data)
-        except OSError:
-            pass
-        for s in (source, sink):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-
 def test_a_cut_connection_gives_one_row(gate):
-    """The answer is lost; the caller repeats with the same key."""
-    # TLS takes some 2,000 bytes of the server; the answer comes after them
-    relay = Cutting(gate.api_port, [3000])
-    mail = {"to": ["ada@example.org"], "subject": "cut", "text": "x"}
-    key = {"idempotencyKey": "cut-1", "maxRetries": 0}
-    with Stock(gate, port=relay.listener.getsockname()[1]) as s:
-        first = s.ask(call="inboxes.messages.send", args=[BOX, mail, key])
-        again = s("inboxes.messages.send", BOX, mail, key)
+    """Its answer is cut within its last bytes; the same call once more finds
+    what was stored."""
+    relay = Cutter(gate.api_port)
+    passed = []
+
+    def ask(limits, name, retries):
+        """Each connection in turn is cut after so many bytes of answer."""
+        t = threading.Thread(target=lambda: passed.extend(
+            relay.once(n, False) for n in limits))
+        t.start()
+        with Stock(gate, port=relay.address[1]) as s:
+            got = s.ask(call="inboxes.messages.send", args=[
+                BOX, {"to": ["ada@example.org"], "subject": name,
+                      "text": "x"},
+                {"idempotencyKey": name, "maxRetries": retries}])
+        t.join(30)
+        return got
+
+    assert ask([None], "cut-0", 0)["data"]["status"] == "held"
+    within = passed[0][1] - 60
+    assert "error" in ask([within], "cut-1", 0)
+    lost = gate.sql("SELECT message_id FROM d.message WHERE subject = 'cut-1'")
+    assert len(lost) == 1  # stored, and its client does not know
+    assert passed[1][1] <= within
+    # It repeats what was answered with 429 or 5xx, not what was cut: that is
+    # its caller's to do, with the same key.
+    assert ask([None], "cut-1", 0)["data"]["status"] == "held"
+    assert gate.sql("SELECT message_id FROM d.message WHERE subject = 'cut-1'"
+                    ) == lost
     relay.listener.close()
-    rows = gate.sql("SELECT message_id FROM d.message WHERE subject = 'cut'")
-    assert len(rows) == 1
-    assert again["status"] == "held"
-    if "data" in first:
-        assert first["data"]["messageId"] == again["messageId"]
 
 
 # Our own client.
@@ -596,3 +573,139 @@ def test_a_long_thread_counts_all(bot, gate):
     got = bot.get("/v1/threads/" + first["thread_id"])[2]
     assert got["message_count"] == 121 and got["count"] == 100
     assert got["last_message_id"] == last["message_id"]
+
+
+def test_a_draft_sends_a_message_on(stock, gate, bot):
+    sent = stored(bot.send(subject="origin", text="first", attachments=[
+        {"filename": "a.txt", "content": "YQ=="}]))
+    draft = stock("inboxes.drafts.create", BOX, {
+        "forwardOf": sent["message_id"], "to": ["bob@example.org"],
+        "text": "see below", "attachments": [
+            {"filename": "b.bin", "content": "AAEC"}]})
+    assert draft["forwardOf"] == sent["message_id"]
+    item = stock("inboxes.drafts.get", BOX, draft["draftId"])["attachments"][0]
+    found = stock("inboxes.drafts.getAttachment", BOX, draft["draftId"],
+                  item["attachmentId"])
+    assert (found["filename"], found["size"]) == ("b.bin", 3)
+    assert stock.ask(fetch=found["downloadUrl"])["base64"] == "AAEC"
+    path = "/v1/drafts/%s/attachments/" % draft["draftId"]
+    assert bot.get(path + item["attachmentId"])[2] == b"\x00\x01\x02"
+    assert bot.get(path + "att_" + "0" * 26)[0] == 404
+    assert bot.get("/v0/inboxes/me" + path[3:] + item["attachmentId"])[
+        2]["download_url"].endswith(",AAEC")
+    other = Client(gate, gate.other.key)
+    assert other.get(path + item["attachmentId"])[0] == 404
+    went = stock("inboxes.drafts.send", BOX, draft["draftId"], {})
+    assert went["status"] == "held"
+    again = stock("inboxes.drafts.send", BOX, draft["draftId"], {})
+    assert again["messageId"] == went["messageId"]
+    got = bot.get("/v1/messages/" + went["messageId"])[2]
+    assert (got["subject"], got["to"]) == ("Fwd: origin", ["bob@example.org"])
+    assert got["text"].startswith("see below") and "first" in got["text"]
+    assert [a["filename"] for a in got["attachments"]] == ["b.bin", "a.txt"]
+    for bad in ({"forward_of": "msg_1"}, {"forward_of": 7},
+                {"forward_of": sent["message_id"], "markdown": "x"},
+                {"forward_of": sent["message_id"],
+                 "in_reply_to": sent["message_id"]}):
+        assert bot.call("POST", "/v1/drafts", bad)[0] == 422, bad
+    gone = bot.call("POST", "/v1/drafts", {
+        "forward_of": "msg_" + "0" * 26, "to": ["bob@example.org"]})[2]
+    assert bot.call("POST", "/v1/drafts/%s/send" % gone["draft_id"],
+                    {})[0] == 404
+
+
+# -- lists and keys -----------------------------------------------------------
+
+def test_the_stock_client_blocks_for_its_inbox(stock, gate, bot):
+    made = stock("inboxes.lists.create", BOX, "send", "block",
+                 {"entry": "Bad@Example.ORG", "reason": "asked us to stop"})
+    assert (made["entry"], made["entryType"], made["listType"],
+            made["direction"]) == ("bad@example.org", "email", "block",
+                                   "send")
+    again = stock("inboxes.lists.create", BOX, "send", "block",
+                  {"entry": "bad@example.org"})
+    assert again["createdAt"] == made["createdAt"]
+    stock("inboxes.lists.create", BOX, "send", "block",
+          {"entry": "b\u00fccher.example"})
+    got = stock("inboxes.lists.list", BOX, "send", "block", {"limit": 1})
+    assert [(e["entry"], e["entryType"], e["readOnly"])
+            for e in got["entries"]] == [
+        ("xn--bcher-kva.example", "domain", True)]
+    got = stock("inboxes.lists.list", BOX, "send", "block", {
+        "limit": 1, "pageToken": got["nextPageToken"]})
+    assert [e["reason"] for e in got["entries"]] == ["asked us to stop"]
+    one = stock("inboxes.lists.get", BOX, "send", "block", "BAD@example.org")
+    assert (one["entry"], one["inboxId"]) == ("bad@example.org", BOX)
+    assert stock.fails("inboxes.lists.get", BOX, "send", "block",
+                       "x@example.org")["error"] == "NotFoundError"
+    assert refusal(bot.send(to=["bad@example.org"])) == (
+        403, "message_rejected")
+    stored(Client(gate, gate.other.key).send(to=["bad@example.org"]))
+    # adding is all: the rest is operators'
+    for call, more in (("delete", ["bad@example.org"]),
+                       ("create", [{"entry": "ok@example.org"}])):
+        kind = "block" if call == "delete" else "allow"
+        got = stock.fails("inboxes.lists." + call, BOX, "send", kind, *more)
+        assert (got["status"], got["body"]["code"]) == (
+            403, "missing_permission"), call
+    assert stock("inboxes.lists.list", BOX, "send", "allow")["entries"] == []
+    for direction in ("receive", "reply"):
+        got = stock.fails("inboxes.lists.list", BOX, direction, "block")
+        assert (got["status"], got["body"]["code"]) == (
+            501, "receiving_not_enabled")
+
+
+def test_what_is_no_entry(bot):
+    path = "/v1/lists/send/block"
+    for entry in ("", "@", "a@", "@b c", "a@b@c.example", "x" * 321,
+                  "a\r\nb@c.example", 7, None):
+        assert bot.call("POST", path, {"entry": entry})[0] == 422, entry
+    for path in ("/v1/lists/send/grey", "/v1/lists/back/block",
+                 "/v1/lists/send/block/%20", "/v1/lists/send/block/a@b@c"):
+        assert bot.get(path)[0] == 404, path
+
+
+def test_further_keys(gate, bot):
+    path, made = "/v1/inboxes/me/api-keys", {}
+    for scope in ("send", "read", "full"):
+        status, _, doc = bot.call("POST", path, {"scope": scope,
+                                                 "label": "for " + scope})
+        assert (status, doc["scope"], doc["kind"], doc["label"]) == (
+            201, scope, "live", "for " + scope)
+        gate.issued.update(leaks.of_token("further key", doc["key"]))
+        made[scope] = Client(gate, doc["key"]), doc["key_id"]
+    send, read, full = (made[s][0] for s in ("send", "read", "full"))
+    mail = stored(send.send(subject="by a further key"))
+    target = "/v1/messages/%s/raw" % mail["message_id"]
+    # a wrapped key of the inbox came along, where it should
+    want = bot.get(target)[2]
+    assert want.startswith(b"Received: by ")
+    assert (read.get(target)[2], full.get(target)[2]) == (want, want)
+    assert send.get(target)[0] == 403
+    assert refusal(read.send()) == (403, "missing_permission")
+    for who in (send, read):
+        assert who.call("POST", path, {"scope": "send"})[0] == 403
+    # of a key that ends, another that ends no later
+    doc = full.call("POST", path, {
+        "scope": "full", "expires_at": soon(60)})[2]
+    short = Client(gate, doc["key"])
+    gate.issued.update(leaks.of_token("short key", doc["key"]))
+    child = short.call("POST", path, {"scope": "send"})[2]
+    gate.issued.update(leaks.of_token("its child", child["key"]))
+    assert child["expires_at"] == doc["expires_at"]
+    # rotated: the new one ends the old, and goes on
+    assert full.call("DELETE", path + "/" + made["read"][1])[0] == 200
+    assert read.get(target)[0] == 401
+    assert full.get(target)[0] == 200
+    listed = {k["key_id"]: k for k in bot.get(path)[2]["keys"]}
+    assert listed[made["read"][1]]["revoked_at"]
+    for bad in ({}, {"scope": "all"}, {"scope": "send", "label": "a\nb"},
+                {"scope": "send", "expires_at": soon(-5)},
+                {"scope": "send", "expires_at": "tomorrow"},
+                {"scope": "send", "kind": "live"}):
+        assert bot.call("POST", path, bad)[0] == 422, bad
+
+
+def soon(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ",
+                         time.gmtime(time.time() + seconds))

@@ -23,7 +23,7 @@ def gate():
         yield d
 
 
-def run(gate, argv, cwd=HERE):
+def run(gate, argv, cwd=HERE, **env):
     """As a user of the quickstart would: with the variables of its file."""
     done = subprocess.run(argv, cwd=cwd, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=100, env={
@@ -33,7 +33,7 @@ def run(gate, argv, cwd=HERE):
         "POSTERN_SMTPS": "127.0.0.1:%d" % gate.smtps_port,
         "POSTERN_INBOX": gate.box.address, "CURL_CA_BUNDLE": gate.ca_file,
         "SSL_CERT_FILE": gate.ca_file, "REQUESTS_CA_BUNDLE": gate.ca_file,
-        "NODE_EXTRA_CA_CERTS": gate.ca_file})
+        "NODE_EXTRA_CA_CERTS": gate.ca_file, **env})
     text = done.stdout.decode()
     assert done.returncode == 0, text
     return text
@@ -67,17 +67,50 @@ def test_python_requests(gate):
     assert waits(gate, "From requests")
 
 
+@pytest.fixture
+def node_dir(tmp_path):
+    agents.need_node()
+    os.symlink(os.path.join(agents.HERE, "node_modules"),
+               tmp_path / "node_modules")
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    return tmp_path
+
+
 @pytest.mark.parametrize("name,subject,says", [
     ("nodemailer", "From nodemailer", "held for approval"),
     ("agentmail", "From agentmail", "held msg_"),
-    ("mcp", "From MCP", "Do not resend")])
-def test_node(gate, tmp_path, name, subject, says):
-    agents.need_node()
-    shutil.copy(os.path.join(HERE, "node", name + ".mjs"), tmp_path)
-    os.symlink(os.path.join(agents.HERE, "node_modules"),
-               tmp_path / "node_modules")
-    assert says in run(gate, [agents.NODE, name + ".mjs"], tmp_path)
+    ("mcp", "From MCP", "Do not resend"),
+    ("openai-agents", "From @openai/agents", "do not resend")])
+def test_node(gate, node_dir, name, subject, says):
+    """(The model of the last one is a stub: it calls `send` and says what it
+    was told.)"""
+    shutil.copy(os.path.join(HERE, "node", name + ".mjs"), node_dir)
+    text = run(gate, [agents.NODE, name + ".mjs"], node_dir,
+               POSTERN_STUB="1")
+    assert says.lower() in text.lower(), text
     assert waits(gate, subject)
+
+
+def test_e2b(gate, node_dir):
+    """Its types fit those of the stock SDK, which then runs with a shim in
+    place of E2B's service. The session is over when it ends."""
+    shutil.copy(os.path.join(HERE, "node", "e2b.ts"), node_dir)
+    tsc = [agents.NODE, "node_modules/typescript/bin/tsc", "--strict",
+           "--module", "nodenext", "--target", "es2022", "--skipLibCheck",
+           "--types", "node"]
+    run(gate, tsc + ["e2b.ts"], node_dir)
+    shim = os.path.join(agents.HERE, "e2b-shim.mjs")
+    assert run(gate, [agents.NODE, "--import", shim, "e2b.js"], node_dir,
+               E2B_DEBUG="true", E2B_API_KEY="none") == "held\n"
+    assert waits(gate, "From E2B")
+    last = Client(gate, gate.box.key).get("/v1/sessions")[2]["sessions"][0]
+    assert last["template"] == "code-interpreter" and last["ended_at"]
+    # it could fail: what is no method of the SDK is no type
+    with open(node_dir / "e2b.ts") as f:
+        wrong = f.read().replace("sandbox.runCode", "sandbox.runKode")
+    (node_dir / "wrong.ts").write_text(wrong)
+    assert subprocess.run(tsc + ["--noEmit", "wrong.ts"], cwd=node_dir,
+                          stdout=subprocess.DEVNULL).returncode != 0
 
 
 def test_go(gate, tmp_path):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: ISC
 """What is found at submission orders the queue, and no agent sees it."""
 
+import datetime
 import smtplib
 import ssl
 
 import pytest
 
 from tests.blackbox.test_rest import Client, stored
-from tests.lib import postern
+from tests.lib import pages, postern, rawsmtp
 
 PEM = "-----BEGIN EC " + "PRIVATE KEY-----\nMHcCAQEE\n"
 CARD = "4111 1111 1111 1111"
@@ -35,6 +36,7 @@ def gate():
         d.add_tenant("acme", "acme.example")
         d.box = d.add_inbox("bot@acme.example")
         d.start("posternd")
+        d.start("postern-admin")
         yield d
 
 
@@ -75,6 +77,64 @@ def test_smtp_finds_the_same(gate):
     got = rows(gate)
     assert got["by smtp"] == (64, 60, 1)
     assert got["copied"] == (70, 60, 1)
+
+
+def used(gate, box, today, before):
+    """What the limits of the inbox have counted."""
+    gate.sql("UPDATE d.quota SET day = (clock_timestamp() AT TIME ZONE 'UTC')"
+             "::date, day_used = %d, month = date_trunc('month', "
+             "clock_timestamp() AT TIME ZONE 'UTC')::date, month_used = %d "
+             "WHERE inbox_id = (SELECT inbox_id FROM d.inbox WHERE address = "
+             "'%s')" % (today, today + before, box.address))
+
+
+@pytest.mark.parametrize("today,before,odd", [
+    (25, 20, True), (25, 25 * 31, False), (10, 20, False), (25, 3, False)])
+def test_more_than_it_used_to_send(gate, today, before, odd):
+    """From the counters that a sign-in learns anyway; in the first week of a
+    month they say nothing."""
+    box = gate.add_inbox("busy%d-%d@acme.example" % (today, before))
+    used(gate, box, today, before)
+    sent = stored(Client(gate, box.key).send())
+    (row,) = gate.sql("SELECT risk FROM d.message WHERE mail_from = %s",
+                      box.address)
+    day = datetime.datetime.now(datetime.timezone.utc).day
+    assert row["risk"] == (28 if odd and day >= 8 else 10), sent
+
+
+def test_a_session_counts_what_it_stores(gate):
+    box = gate.add_inbox("steady@acme.example")
+    gate.sql("UPDATE d.inbox SET lim_hour = 1000 WHERE address = %s "
+             "RETURNING 1", box.address)
+    used(gate, box, 17, 20)
+    r = rawsmtp.signed_in(gate, box)
+    for i in range(4):
+        assert rawsmtp.submit(r, box, "n%d" % i).startswith("250 2.6.0")
+    risks = [m["risk"] for m in gate.sql(
+        "SELECT risk FROM d.message WHERE mail_from = %s ORDER BY message_id",
+        box.address)]
+    day = datetime.datetime.now(datetime.timezone.utc).day
+    plain, odd = risks[0], 100 - (100 - risks[0]) * 80 // 100
+    assert risks == [plain] * 2 + [odd if day >= 8 else plain] * 2
+
+
+def test_volume_is_on_the_page(gate):
+    """Opening compares with four weeks; a new inbox has no past."""
+    p = pages.Pages(gate)
+    for name, created, odd in (("old", "30 days", True),
+                               ("new", "3 days", False)):
+        box = gate.add_inbox(name + "@acme.example")
+        gate.sql("UPDATE d.inbox SET lim_hour = 1000, created_at = "
+                 "clock_timestamp() - %s::interval WHERE address = %s "
+                 "RETURNING 1", created, box.address)
+        agent = Client(gate, box.key)
+        for i in range(20):
+            sent = stored(agent.send(subject="volume %d" % i))
+        status, _, page = p.call("GET", "/m/" + sent["message_id"])
+        assert status == 200
+        said = "20 in 24 hours; in the 28 days before, 0"
+        assert (said in page) is odd
+        assert ("sends far more than it used to" in page) is odd
 
 
 def test_an_allow_rule_needs_a_whole_and_harmless_mail(gate):

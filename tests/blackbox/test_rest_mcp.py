@@ -318,3 +318,96 @@ def test_a_wait_keeps_no_other_call_waiting(gate):
         "name": "wait", "arguments": {"timeout": 2}})) + call_of % (
             2, json.dumps({"name": "whoami", "arguments": {}})))
     assert [a["id"] for a in got] == [2, 1]
+
+
+# -- every tool -----------------------------------------------------------------
+
+def every_tool(call):
+    """Each tool at least once, as it is meant; `call` gives what a result
+    says. Returns the names."""
+    used = []
+
+    def do(tool, **args):
+        used.append(tool)
+        return call(tool, args)
+    assert do("whoami")["principal"] == "inbox_key"
+    sent = do("send", to=["ada@example.org"], subject="every tool",
+              text="one", attachments=[
+                  {"filename": "a.txt", "content": "YQ=="}], duplicate=True)
+    one = {"message_id": sent["message_id"]}
+    assert sent["status"] == "held"
+    assert do("list", limit=1)["messages"][0]["message_id"] == \
+        sent["message_id"]
+    read = do("read", **one)
+    assert read["subject"] == "every tool"
+    do("attachment", attachment_id=read["attachments"][0]["attachment_id"],
+       **one)
+    assert do("history", **one)["events"][0]["type"] == "message.held"
+    assert do("wait", timeout=0, **one)["timed_out"] is True
+    assert do("label", add_labels=["x"], **one)["labels"] == ["x"]
+    reply = do("reply", text="two", **one)
+    assert reply["thread_id"] == sent["thread_id"]
+    assert do("forward", to=["bob@example.org"], **one)["status"] == "held"
+    assert do("threads", limit=1)["count"] == 1
+    assert do("thread", thread_id=sent["thread_id"])["message_count"] == 2
+    assert do("usage")["messages"] >= 3
+    draft = do("draft_create", to=["ada@example.org"], subject="a draft")
+    which = {"draft_id": draft["draft_id"]}
+    assert do("drafts", limit=1)["drafts"][0]["draft_id"] == \
+        which["draft_id"]
+    assert do("draft", **which)["subject"] == "a draft"
+    assert do("draft_update", text="later", **which)["draft_id"] == \
+        which["draft_id"]
+    assert do("draft_send", **which)["status"] == "held"
+    gone = do("draft_create", subject="nothing")["draft_id"]
+    do("draft_delete", draft_id=gone)
+    assert do("cancel", **one)["status"] == "canceled"
+    return set(used)
+
+
+def test_the_client_of_the_sdk_calls_every_tool(mcp, bot):
+    def ask(tool, args):
+        got = mcp.ask(tool=tool, args=args)
+        assert "error" not in got and not got["isError"], (tool, got)
+        return got.get("structuredContent")
+    assert every_tool(ask) == set(tools_of_document(bot))
+
+
+def inspector(gate, *args):
+    """The inspector's command line; what it prints is JSON. It looks for its
+    own package.json from the folder it is run in."""
+    done = subprocess.run(
+        [agents.NODE, "cli.js", "--cli",
+         "https://127.0.0.1:%d/mcp" % gate.api_port,
+         "--transport", "http", "--header",
+         "Authorization: Bearer " + gate.box.key, *args],
+        cwd=os.path.join(agents.HERE, "node_modules/@modelcontextprotocol/"
+                         "inspector-cli/build"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL, text=True, timeout=60,
+        env={**os.environ, "NODE_EXTRA_CA_CERTS": gate.ca_file})
+    assert done.returncode == 0, (args, done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+def test_the_inspector_lists_and_calls_every_tool(gate, bot):
+    """All of them with POSTERN_FULL=1: each is a program of its own."""
+    agents.need_node()
+    known = set(tools_of_document(bot))
+    assert {t["name"] for t in inspector(gate, "--method", "tools/list")[
+        "tools"]} == known
+
+    def ask(tool, args):
+        words = []
+        for name, value in args.items():
+            words += ["--tool-arg", "%s=%s" % (
+                name, value if isinstance(value, str) else
+                json.dumps(value))]
+        got = inspector(gate, "--method", "tools/call", "--tool-name", tool,
+                        *words)
+        assert not got.get("isError"), (tool, got)
+        return got.get("structuredContent")
+    if os.environ.get("POSTERN_FULL") == "1":
+        assert every_tool(ask) == known
+    else:
+        assert ask("whoami", {})["principal"] == "inbox_key"

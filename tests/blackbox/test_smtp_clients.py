@@ -1,217 +1,252 @@
 # SPDX-License-Identifier: ISC
 """
-Real clients over 587 (STARTTLS) and 465: swaks, curl, msmtp, git send-email,
-smtplib, nodemailer; each with a good key, a wrong key and a foreign From.
+Real clients (tests/lib/mailers.py) over 587 with STARTTLS and over 465, each
+with a good key, a wrong key, a foreign From, a message that is too large,
+8-bit text, a recipient in UTF-8, two messages in a session, and one that dies
+inside the message.
 """
-import email.message
-import json
+import email
+import email.policy
 import os
-import shutil
-import smtplib
-import ssl
+import signal
 import subprocess
+import threading
 
 import pytest
 
-from tests.lib import postern
+from tests.blackbox import test_rest as rest
+from tests.lib import mailers, pages, postern
+from tests.lib.forward import Forward
 
-TOP = postern.TOP
-CLIENTS = os.path.join(TOP, "tests", "clients")
-TEXT = ("From: Agent <%(from)s>\r\nTo: someone@example.com\r\n"
-        "Subject: from %(name)s\r\n\r\nhello\r\n.leading dot\r\n")
+ASCII, UTF8 = "someone@example.com", "j\u00f6rg@b\u00fccher.example"
+CARRIED = "j\u00f6rg@xn--bcher-kva.example"
+EIGHT = "Gr\u00fc\u00dfe aus M\u00fcnchen, \u4f60\u597d\n.dot\n"
+LINE = "x" * 70 + "\n"
+CASES = ["test_" + name for name in (
+    "good", "wrong_key", "foreign_from", "oversize", "eight_bits",
+    "utf8_recipient", "two_messages", "killed_inside_the_message")]
+CUT = 60000  # of some 150,000 octets: well inside the message
 
 
 @pytest.fixture(scope="module")
-def d():
-    with postern.Deployment() as it:
+def d(tmp_path_factory):
+    with postern.Deployment(extra={"smtp": {"size_max": "200K"}}) as it:
         it.add_tenant("acme", "acme.example")
-        it.start("posternd")
+        it.sql("UPDATE d.plan SET lim_hour = 100000, lim_day = 100000, "
+               "lim_month = 1000000, lim_held = 100000")
+        it.p = it.start("posternd")
+        it.work = str(tmp_path_factory.mktemp("clients"))
+        it.boxes = {}
         yield it
 
 
+@pytest.fixture(params=["587", "465"])
+def tls(request, mailer):
+    """Which door. Everybody goes through both with --full; without, each case
+    goes through one, and half of the clients through the other one."""
+    tls = request.param == "465"
+    turn = list(mailers.MAILERS).index(mailer.name) + CASES.index(
+        request.function.__name__)
+    if os.environ.get("POSTERN_FULL") != "1" and (turn % 2 == 1) != tls:
+        pytest.skip("the other door for the same case: with --full only")
+    return tls
+
+
+@pytest.fixture(params=mailers.MAILERS)
+def mailer(request):
+    it = mailers.MAILERS[request.param]
+    why = it.missing()
+    if why:
+        pytest.skip("client %s: %s" % (it.name, why))
+    return it
+
+
 @pytest.fixture
-def box(d):
+def box(d, mailer):
+    if mailer.name not in d.boxes:
+        d.boxes[mailer.name] = d.add_inbox(mailer.name + "@acme.example")
+    return d.boxes[mailer.name]
+
+
+def numbered(body):
+    """The same text twice would be the same message."""
+    numbered.n = getattr(numbered, "n", 0) + 1
+    return "number %d\n%s" % (numbered.n, body)
+
+
+class Run:
+    """One case, run to its end; what the server has to show for it."""
+
+    def __init__(self, d, mailer, box, tls, tmp_path, **how):
+        self.d, self.box, self.mailer = d, box, mailer
+        self.mark, before = d.p.mark(), ids(d, box)
+        port = d.smtps_port if tls else d.smtp_port
+        with Forward(port, how.pop("hold_after", None)) as self.hop:
+            self.case = {
+                "name": mailer.name, "port": self.hop.port, "tls": tls,
+                "ca": d.ca_file, "user": box.address, "key": box.smtp_key,
+                "sender": box.address, "rcpt": ASCII, "to_header": ASCII,
+                "subject": "from " + mailer.name, "body": "hello\n.dot\n",
+                "count": 1, "dir": str(tmp_path), "work": d.work, **how}
+            self.case["body"] = numbered(self.case["body"])
+            self.code, self.said = self.go()
+        self.new = [m for m in d.messages() if m["mail_from"] == box.address
+                    and m["message_id"] not in before]
+
+    def go(self):
+        return mailers.send(self.case)
+
+    def refused(self, why):
+        """The server said so, the client noticed, and nothing is stored."""
+        assert self.code != 0 or not self.mailer.tells, self.said
+        assert self.new == [], self.said
+        self.d.p.wait("smtpd.reject", since=self.mark, why=why)
+
+    def text(self):
+        """Of its one message, decoded, as it will leave."""
+        (m,) = self.new
+        status, _, raw = rest.Client(self.d, self.box.key).get(
+            "/v1/messages/%s/raw" % pages.public_id(m["message_id"]))
+        assert status == 200
+        mail = email.message_from_bytes(raw, policy=email.policy.default)
+        return mail.get_body(("plain",)).get_content()
+
+
+class Killed(Run):
+    def go(self):
+        (command,) = mailers.MAILERS[self.case["name"]].run(self.case)
+        p, text = mailers.start(self.case, command)
+        # Both ways at once: some say all that they send.
+        said = []
+        talk = threading.Thread(
+            target=lambda: said.append(p.communicate(text)[0]))
+        talk.start()
+        held = self.hop.held.wait(60)
+        os.killpg(p.pid, signal.SIGKILL)
+        talk.join()
+        out = said[0].decode("utf-8", "replace")
+        assert held, out
+        return p.returncode, out
+
+
+def ids(d, box):
+    return {m["message_id"] for m in d.messages()
+            if m["mail_from"] == box.address}
+
+
+@pytest.fixture
+def send(d, mailer, box, tls, tmp_path):
+    return lambda kind=Run, **how: kind(d, mailer, box, tls, tmp_path, **how)
+
+
+def test_good(send, box, mailer):
+    r = send()
+    assert r.code == 0, r.said
+    (m,) = r.new
+    assert m["rcpt"] == [ASCII] and m["state"] == 1
+    text = r.text().replace("\r\n", "\n").rstrip("\n")
+    assert text.endswith("hello\n.dot") or not mailer.stuffs and \
+        text.endswith("hello\ndot"), r.said
+
+
+def test_wrong_key(send, box):
+    key = box.smtp_key
+    r = send(key=key[:-1] + ("0" if key[-1] != "0" else "1"))
+    r.refused("unknown_api_key")
+
+
+def test_foreign_from(send, mailer):
+    if not mailer.free:
+        pytest.skip("client %s: its From is its envelope's" % mailer.name)
+    send(sender="ceo@acme.example").refused("sender_mismatch")
+
+
+def test_oversize(send):
+    send(body=LINE * 4000).refused("payload_too_large")
+
+
+def test_eight_bits(send, mailer):
+    r = send(body=EIGHT, subject="gr\u00fc\u00dfe")
+    if mailer.eight == "told":
+        r.refused("message_malformed")
+        return
+    assert r.code == 0, r.said
+    assert r.text().replace("\r\n", "\n").rstrip("\n").endswith(
+        EIGHT.rstrip("\n")), r.said
+
+
+def test_utf8_recipient(send, mailer):
+    """As it is meant, or not at all."""
+    r = send(rcpt=UTF8)
+    if mailer.utf8 == "sent":
+        assert r.code == 0, r.said
+        assert [m["rcpt"] for m in r.new] == [[CARRIED]], r.said
+    elif mailer.utf8 == "told":
+        r.refused("smtputf8_needed")
+    else:
+        assert r.code != 0 and r.new == [], r.said
+
+
+def test_two_messages(send, mailer):
+    r = send(count=2)
+    assert r.code == 0, r.said
+    assert len(r.new) == 2, r.said
+    assert r.hop.connections == (1 if mailer.session else 2)
+
+
+def test_killed_inside_the_message(d, send):
+    """Nothing is stored of it, and its session is over."""
+    r = send(Killed, body=LINE * 2000, hold_after=CUT)
+    opened = d.p.wait("smtpd.accept", since=r.mark, peer=r.hop.source)
+    d.p.wait("smtpd.close", since=r.mark, session=opened["session"])
+    assert ids(d, r.box).isdisjoint(m["message_id"] for m in r.new)
+    assert r.new == [], r.said
+
+
+# -- what single ones can do beside that ---------------------------------------
+
+class Swaks:
+    def __init__(self, d, box, *extra):
+        done = subprocess.run([
+            "swaks", "--server", "localhost", "--port", str(d.smtp_port),
+            "--tls", "--tls-verify", "--tls-ca-path", d.ca_file, "--from",
+            box.address, "--to", ASCII, "--auth-user", box.address,
+            "--auth-password", box.smtp_key, "--header-From", box.address,
+            "--timeout", "20", *extra], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=60)
+        self.code, self.said = done.returncode, done.stdout.decode()
+
+
+@pytest.fixture
+def bot(d):
     d.n = getattr(d, "n", 0) + 1
     return d.add_inbox("bot%d@acme.example" % d.n)
 
 
-@pytest.fixture(params=["587", "465"])
-def tls(request):
-    return request.param == "465"
+def test_swaks_pipelined_and_login(d, bot):
+    r = Swaks(d, bot, "--pipeline", "--auth", "LOGIN")
+    assert r.code == 0 and "250 2.6.0" in r.said, r.said
 
 
-def run(argv, text="", **kw):
-    done = subprocess.run(argv, input=text.encode(), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=60, **kw)
-    return done.returncode, done.stdout.decode("utf-8", "replace")
-
-
-def swaks(d, box, tls, key=None, sender=None, extra=()):
-    sender = sender or box.address
-    return run([
-        "swaks", "--server", "localhost",
-        "--port", str(d.smtps_port if tls else d.smtp_port),
-        "--tlsc" if tls else "--tls", "--tls-verify",
-        "--tls-ca-path", d.ca_file, "--from", box.address,
-        "--to", "someone@example.com", "--auth-user", box.address,
-        "--auth-password", key or box.smtp_key, "--header-From", sender,
-        "--timeout", "20", *extra])
-
-
-def curl(d, box, tls, key=None, sender=None, extra=(), eol="\r\n"):
-    url = "smtps://localhost:%d/agent" % d.smtps_port if tls else \
-        "smtp://localhost:%d/agent" % d.smtp_port
-    text = TEXT % {"from": sender or box.address, "name": "curl"}
-    return run(["curl", "-sSv", url, "--ssl-reqd", "--cacert", d.ca_file,
-                "--user", "%s:%s" % (box.address, key or box.smtp_key),
-                "--mail-from", box.address, "--mail-rcpt",
-                "someone@example.com", "--upload-file", "-", *extra],
-               text.replace("\r\n", eol))
-
-
-def msmtp(d, box, tls, key=None, sender=None):
-    text = TEXT % {"from": sender or box.address, "name": "msmtp"}
-    return run([
-        "msmtp", "--host=localhost",
-        "--port=%d" % (d.smtps_port if tls else d.smtp_port), "--tls=on",
-        "--tls-starttls=%s" % ("off" if tls else "on"),
-        "--tls-trust-file=" + d.ca_file, "--auth=plain",
-        "--user=" + box.address,
-        "--passwordeval=echo " + (key or box.smtp_key),
-        "--from=" + box.address, "--debug", "someone@example.com"],
-        text.replace("\r\n", "\n"))
-
-
-def send_email(d, box, tls, key=None, sender=None):
-    """git send-email: a patch, two of them in one session."""
-    home = d.path("log")
-    patches = []
-    for i in (1, 2):
-        path = os.path.join(home, "%d-%s.patch" % (i, box.address))
-        with open(path, "w") as f:
-            f.write("From %040d Mon Sep 17 00:00:00 2001\n"
-                    "From: Agent <%s>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\n"
-                    "Subject: [PATCH %d/2] from git\n\n"
-                    "trailing space \n\f\n---\n.dot\n" % (
-                        i, sender or box.address, i))
-        patches.append(path)
-    return run([
-        "git", "send-email", "--confirm=never", "--quiet",
-        "--smtp-debug=1", "--from=" + (sender or box.address),
-        "--envelope-sender=" + box.address, "--to=someone@example.com",
-        "--suppress-cc=all", "--smtp-server=localhost",
-        "--smtp-server-port=%d" % (d.smtps_port if tls else d.smtp_port),
-        "--smtp-encryption=" + ("ssl" if tls else "tls"),
-        "--smtp-ssl-cert-path=" + d.ca_file, "--smtp-user=" + box.address,
-        "--smtp-pass=" + (key or box.smtp_key), *patches], cwd=home,
-        env={**os.environ, "HOME": home, "GIT_CONFIG_NOSYSTEM": "1",
-             "GIT_AUTHOR_NAME": "Agent", "GIT_COMMITTER_NAME": "Agent",
-             "GIT_AUTHOR_EMAIL": sender or box.address,
-             "GIT_COMMITTER_EMAIL": sender or box.address,
-             "GIT_CEILING_DIRECTORIES": d.dir})
-
-
-def python(d, box, tls, key=None, sender=None):
-    m = email.message.EmailMessage()
-    m["From"] = "Agent <%s>" % (sender or box.address)
-    m["To"] = "someone@example.com"
-    m["Bcc"] = "secret@example.com"
-    m["Subject"] = "from smtplib \u00fcber"
-    m.set_content("gr\u00fc\u00dfe\n.dot\n")
-    context = ssl.create_default_context(cafile=d.ca_file)
-    try:
-        if tls:
-            s = smtplib.SMTP_SSL("localhost", d.smtps_port, context=context)
-        else:
-            s = smtplib.SMTP("localhost", d.smtp_port)
-            s.starttls(context=context)
-        with s:
-            s.login(box.address, key or box.smtp_key)
-            s.send_message(m)
-            return 0, "250 2.6.0"
-    except smtplib.SMTPResponseException as e:
-        return 1, "%d %s" % (e.smtp_code, e.smtp_error.decode())
-
-
-def node(d, box, tls, key=None, sender=None):
-    if not os.path.isdir(os.path.join(CLIENTS, "node_modules")):
-        code, out = run(["npm", "ci", "--no-audit", "--no-fund"], cwd=CLIENTS)
-        assert code == 0, out
-    code, out = run([
-        shutil.which("node", path="/usr/bin:" + os.environ["PATH"]),
-        "send.js", str(d.smtps_port if tls else d.smtp_port),
-        "1" if tls else "0", d.ca_file, box.address, key or box.smtp_key,
-        sender or box.address, "someone@example.com"], cwd=CLIENTS)
-    assert code == 0, out
-    lines = [json.loads(x) for x in out.splitlines()]
-    good = all(x["response"].startswith("250") for x in lines)
-    return 0 if good else 1, "\n".join(x["response"] for x in lines)
-
-
-SENDERS = {"swaks": (swaks, 1), "curl": (curl, 1), "msmtp": (msmtp, 1),
-           "git": (send_email, 2), "smtplib": (python, 1),
-           "nodemailer": (node, 2)}
-
-
-@pytest.fixture(params=SENDERS.keys())
-def client(request):
-    return request.param
-
-
-def call(client, d, box, tls, **kw):
-    if client == "curl":
-        kw["extra"] = ("--crlf",)
-        kw["eol"] = "\n"
-    return SENDERS[client][0](d, box, tls, **kw)
-
-
-def test_good(d, box, client, tls):
-    before = d.count(1)
-    code, out = call(client, d, box, tls)
-    assert code == 0, out
-    assert "250 2.6.0" in out, out
-    assert d.count(1) - before == SENDERS[client][1], out
-    m = d.messages()[-1]
-    assert m["mail_from"] == box.address
-    assert "someone@example.com" in m["rcpt"]
-
-
-def test_wrong_key(d, box, client, tls):
-    before = d.count()
-    wrong = box.smtp_key[:-1] + ("0" if box.smtp_key[-1] != "0" else "1")
-    code, out = call(client, d, box, tls, key=wrong)
-    assert code != 0
-    # curl and git keep the server's words to themselves
-    assert client in ("git",) or "535" in out, out
-    assert d.count() == before
-
-
-def test_foreign_from(d, box, client, tls):
-    before = d.count()
-    code, out = call(client, d, box, tls, sender="ceo@acme.example")
-    assert code != 0, out
-    assert "550" in out and "sender_mismatch" in out, out
-    assert d.count() == before
-
-
-def test_curl_without_crlf_is_told(d, box):
-    code, out = curl(d, box, True, eol="\n")
-    assert code != 0
-    assert "554 5.6.0 [message_malformed] The message has a bare LF " \
-        "(curl needs --crlf)" in out, out
-
-
-def test_swaks_pipelined_and_login(d, box):
-    code, out = swaks(d, box, False, extra=("--pipeline", "--auth", "LOGIN"))
-    assert code == 0 and "250 2.6.0" in out, out
-
-
-def test_swaks_hangs_up_after_the_dot(d, box):
+def test_swaks_hangs_up_after_the_dot(d, bot):
     """B39: the message is ours; sent again it is the same one."""
     before = d.count()
-    text = (TEXT % {"from": box.address, "name": "swaks"}) + "Hi\r\n"
-    extra = ("--drop-after-send", "DATA", "--data", text)
-    swaks(d, box, True, extra=extra)
-    code, out = swaks(d, box, True, extra=("--data", text))
-    assert code == 0, out
+    text = "From: %s\r\nTo: %s\r\nSubject: x\r\n\r\nhi\r\n" % (
+        bot.address, ASCII)
+    Swaks(d, bot, "--drop-after-send", "DATA", "--data", text)
+    r = Swaks(d, bot, "--data", text)
+    assert r.code == 0, r.said
     assert d.count() - before in (1, 2)
+
+
+def test_curl_without_crlf_is_told(d, bot):
+    done = subprocess.run([
+        "curl", "-sSv", "smtps://localhost:%d/agent" % d.smtps_port,
+        "--cacert", d.ca_file, "--user", "%s:%s" % (
+            bot.address, bot.smtp_key), "--mail-from", bot.address,
+        "--mail-rcpt", ASCII, "--upload-file", "-"],
+        input=b"From: %s\n\nhi\n" % bot.address.encode(),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    assert done.returncode != 0
+    assert b"554 5.6.0 [message_malformed] The message has a bare LF " \
+        b"(curl needs --crlf)" in done.stdout, done.stdout

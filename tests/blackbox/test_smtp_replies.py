@@ -127,11 +127,63 @@ def test_a_megabyte_without_line_end(d):
     r.shut()
 
 
-def test_early_talk(d):
-    r = Raw(d.smtps_port)  # plain text on the TLS port: no session
+def test_plain_text_on_the_tls_port(d):
+    r = Raw(d.smtps_port)  # no session
     r.send("EHLO x\r\n")
     with pytest.raises((rawsmtp.Closed, UnicodeDecodeError)):
         r.reply()
+
+
+class Shaking:
+    """A TLS client whose first words leave with the end of its handshake."""
+
+    def __init__(self, d, words, version):
+        context = ssl.create_default_context(cafile=d.ca_file)
+        context.maximum_version = version
+        self.raw = Raw(d.smtps_port).sock
+        self.come, self.go = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.come, self.go,
+                                    server_hostname="localhost")
+        while not self.shaken():
+            self.raw.sendall(self.go.read())
+            self.come.write(self.raw.recv(65536))
+        self.tls.write(words)
+        self.raw.sendall(self.go.read())
+
+    def shaken(self):
+        try:
+            self.tls.do_handshake()
+            return True
+        except ssl.SSLWantReadError:
+            return False
+
+    def said(self):
+        """All that comes until the server closes."""
+        got = b""
+        while True:
+            try:
+                data = self.tls.read(4096)
+            except ssl.SSLWantReadError:
+                more = self.raw.recv(65536)
+                if not more:
+                    return got
+                self.come.write(more)
+                continue
+            if not data:
+                return got
+            got += data
+
+
+@pytest.mark.parametrize("words,start", [
+    (b"EHLO x\r\n", b"554 5.5.0 [protocol_violation] You spoke before"),
+    (b"E", b"554 5.5.0 [protocol_violation] You spoke before"),
+    (b"GET / HTTP/1.1\r\n\r\n", b"521 5.5.2 [protocol_violation]")])
+def test_early_talk_under_tls(d, words, start):
+    """In TLS 1.3 the client's Finished is the last of the handshake, so what
+    it says with it comes before any greeting."""
+    said = Shaking(d, words, ssl.TLSVersion.TLSv1_3).said()
+    assert said.startswith(start), said
+    assert said.count(b"\r\n") == 1, said
 
 
 def test_errors_are_capped(d):

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "admin/assets.h"
+#include "admin/narrow.h"
 #include "admin/view.h"
 #include "admin/view_people.h"
 #include "base/buf.h"
@@ -171,7 +172,10 @@ queue(struct buf *out)
 	const struct view_undo undo = { ID, "Re: Contract draft for review", 1,
 		1, 8, 10 };
 	struct view_shell shell = shell_of("Queue", VIEW_NAV_QUEUE);
+	static char nothing[] = "";
+	const struct narrow all = { nothing, nothing };
 	struct view_queue q = { .rows = rows,
+		.narrow = &all,
 		.row_count = 7,
 		.first = true,
 		.next = "abc",
@@ -186,7 +190,7 @@ queue(struct buf *out)
 	save("queue-undo.html", out);
 	shell = shell_of("Queue", VIEW_NAV_QUEUE);
 	shell.held = 0;
-	q = (struct view_queue){ .first = true, .holding = 12 };
+	q = (struct view_queue){ .first = true, .holding = 12, .narrow = &all };
 	view_queue(out, &shell, &q);
 	save("queue-empty.html", out);
 }
@@ -472,8 +476,6 @@ others(struct buf *out)
 		.rows = inboxes, .row_count = 3, .more = 12
 	};
 	const struct view_pauses pauses = { .rows = switches, .row_count = 4 };
-	const struct view_reject_all all = { "newsletter@agents.example.com", 1,
-		4, 1001, NULL };
 	char peer[] = "192.0.2.7";
 	struct people_session session = { .peer = peer,
 		.created_us = NOW - HOUR,
@@ -507,8 +509,6 @@ others(struct buf *out)
 	shell = shell_of("Pause", VIEW_NAV_PAUSE);
 	view_pauses(out, &shell, &pauses);
 	save("pause.html", out);
-	view_reject_all(out, &shell, &all);
-	save("reject-all.html", out);
 	shell = shell_of("Account", VIEW_NAV_ACCOUNT);
 	view_account(out, &shell, &account);
 	save("account.html", out);

@@ -57,6 +57,7 @@ const WANT = {
 	'POST /inbox/{box}/block-end': [[401, 403, again, again, 403, 403, 403,
 		again], (m) => ({ id: m.block, reason: 'a test' })],
 	'POST /inbox/{box}/limits': [admins, () => ({ day: 9999 })],
+	'POST /inbox/{box}/own': [admins, () => ({ hold: '7d' })],
 	'POST /inbox/{box}/key-end': [[401, 403, 303, 303, 403, 403, 403, 303],
 		(m) => ({ id: m.key })],
 	'POST /inbox/{box}/reset': [[401, 403, 403, again, 403, 403, 403, again]],
@@ -106,11 +107,9 @@ const WANT = {
 	'GET /jobs/{job}/progress': [[303, 404, 404, 403, 403, 404, 404, 200]],
 	'POST /jobs/{job}/confirm': [[401, 404, 404, 403, 403, 404, 404, 412],
 		() => ({ items: '0'.repeat(64), category: 'other' })],
+	'POST /jobs/{job}/undo': [[401, 404, 404, 403, 403, 404, 404, 409]],
 	'POST /jobs/{job}/stop': [[401, 404, 404, 403, 403, 404, 404, 303],
 		() => ({ to: 'cancel' })],
-	'GET /reject-all': [[303, 200, 200, 403, 403, 404, 404, 200]],
-	'POST /reject-all': [[401, 303, 303, 403, 403, 403, 403, 303],
-		(m) => ({ ...m.box, category: 'other' })],
 	'GET /m/{id}': [[303, 200, 200, 200, 200, 404, 404, 200]],
 	'POST /m/{id}/open': [[401, 200, 200, 200, 200, 404, 404, 200],
 		() => ({ why: 'a test' })],
@@ -144,8 +143,7 @@ function placed(name, m) {
 	const box = `${m.box.tenant}.${m.box.inbox}`;
 	return name.split(' ')[1].replace('{id}', m.id).replace('{part}', '0')
 		.replace('{name}', 'nothing').replace('{box}', box)
-		.replace('{job}', m.job).replace('{tenant}', m.box.tenant) +
-		(name === 'GET /reject-all' ? '?box=' + box : '');
+		.replace('{job}', m.job).replace('{tenant}', m.box.tenant);
 }
 
 export default function ({ test, using, held, raw, cookieOf, stack }) {
@@ -357,7 +355,7 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				'/r/1', '/m/1/download', `/m/${id}/file/x`, '/q?box=1',
 				'/q?box=1.x', '/q?box=-1.1', '/q?after=1',
 				'/q?after=50:00000000', '/history?show=x',
-				'/history?after=x', '/reject-all?box=x']) {
+				'/history?after=x', '/q?risk=x']) {
 				const answer = await raw(cookie, 'GET', path);
 				assert.equal(answer.status, 400, path);
 				assert.match(answer.text, /validation_error/, path);
@@ -366,7 +364,8 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				['/pause', { to: 'pause', tenant: 'x', reason: 'r' }],
 				['/pause', { to: 'pause', inbox: '1', reason: 'r' }],
 				['/pause', { to: 'maybe', tenant: '1', reason: 'r' }],
-				['/reject-all', { tenant: '1', inbox: '1x', category: 'other' }],
+				['/jobs', { all: 'r', box: '1x' }],
+				['/jobs', { all: 'r', risk: 'x' }],
 				['/m/1/decide', { verdict: 'r', category: 'other' }],
 			])
 				assert.equal((await post(cookie, path, { csrf, ...fields }))

@@ -296,6 +296,7 @@ export default function second(
 			await signIn(page, stack, name, PASSWORD);
 			await addPasskey(page);
 			const id = await held({ risk: 90 });
+			await later(name); // nothing is confirmed but by the signature
 			await page.goto('/m/' + id);
 			await page.click('#approve > summary');
 			assert.equal(await page.locator(
@@ -307,6 +308,10 @@ export default function second(
 				posted(page, () => page.click('#approve-button'))]);
 			assert.match(page.url(), /said=approved/);
 			assert.equal((await stack.state(id)).state, 2);
+			// it was for this decision: nothing else is confirmed by it
+			assert.equal((await stack.sql('SELECT count(*)::int AS n FROM ' +
+				'd.operator_session z JOIN d.operator p USING (operator_id) ' +
+				'WHERE p.name = %s AND z.step_up_until > now()', name))[0].n, 0);
 			const [row] = await stack.sql("SELECT detail FROM d.audit WHERE " +
 				"event = 'message.approve' ORDER BY n DESC LIMIT 1");
 			assert.ok(JSON.parse(row.detail).passkey.length > 300);

@@ -36,6 +36,49 @@ export default function ({ test, using, held, stack }) {
 	const one = async (query, ...args) => Object.values(
 		(await stack.sql(query, ...args))[0])[0];
 
+	// What it has of its own: set, shown, refused, given back.
+	async function own_settings(page, at, id) {
+		const form = `form[action="${at}/own"]`;
+		const set = async () => (await stack.sql('SELECT need_approvals AS n, ' +
+			"extract(epoch FROM hold_for)::int AS h, oversight AS o, " +
+			'smtp_wide AS w, may_duplicate AS d FROM d.inbox WHERE inbox_id ' +
+			'= %s', id))[0];
+		await send(page, form, { need: '2', hold: '36h', overseer:
+			'Chief@Partner.example', full_key_smtp: 'yes',
+		retry_uncertain: 'yes' });
+		const all = { n: 2, h: 129600, o: 'Chief@Partner.example', w: true,
+			d: true };
+		assert.deepEqual(await set(), all);
+		for (const [name, value] of Object.entries({ need: '2', hold: '36h',
+			overseer: 'Chief@Partner.example', full_key_smtp: 'yes',
+			retry_uncertain: 'yes' }))
+			assert.equal(await page.inputValue(`${form} [name="${name}"]`),
+				value);
+		// one vote instead of two is looser, and asks who that is
+		await stack.sql('UPDATE d.operator_session SET step_up_until = NULL, ' +
+			'step_up_by = NULL');
+		for (const [fields, error] of [[{ need: '1' }, 'again'],
+			[{ overseer: '' }, 'again'], [{ hold: '5s' }, 'invalid']]) {
+			await page.goto(at);
+			await page.locator(form).evaluate((f) => {
+				f.closest('details').open = true;
+			});
+			for (const [name, value] of Object.entries(fields)) {
+				const field = page.locator(`${form} [name="${name}"]`);
+				await (name === 'need' ? field.selectOption(value)
+					: field.fill(value));
+			}
+			await posted(page, () => page.locator(form + ' button').last()
+				.click());
+			assert.match(page.url(), new RegExp('error=' + error));
+			assert.deepEqual(await set(), all);
+		}
+		await send(page, form, { need: '0', hold: '', overseer: '',
+			full_key_smtp: 'no', retry_uncertain: 'no' });
+		assert.deepEqual(await set(), { n: null, h: null, o: null, w: false,
+			d: false });
+	}
+
 	test('settings of an inbox do what they say', () =>
 		using({ javaScriptEnabled: false }, async (page) => {
 			const [box] = await stack.sql('SELECT tenant_id AS t, inbox_id AS ' +
@@ -51,6 +94,7 @@ export default function ({ test, using, held, stack }) {
 				'lim_month, lim_held FROM d.inbox WHERE inbox_id = %s',
 			box.i))[0], { lim_hour: 11, lim_day: 77, lim_month: 777,
 				lim_held: 7 });
+			await own_settings(page, at, box.i);
 			await send(page, `form[action="${at}/allow"]`, { entry:
 				'Friend@Partner.example', uses: '3', days: '5',
 			reason: 'a test' });
@@ -87,6 +131,9 @@ export default function ({ test, using, held, stack }) {
 			await send(page, `form[action="${at}/key-end"]`);
 			assert.ok(await one('SELECT count(*)::int FROM d.credential WHERE ' +
 				'inbox_id = %s AND revoked_at IS NOT NULL', box.i) > 0);
+			// Others go on with it.
+			await stack.sql('UPDATE d.inbox SET lim_hour = 9999, lim_day = ' +
+				'9999, lim_month = 9999, lim_held = 9999');
 		}));
 
 	test('settings of tenants, and of people who then come and go', () =>

@@ -6,16 +6,17 @@ import { Stack, launch, visitor, signIn, ready, mail, uuid } from './lib.mjs';
 const dir = process.argv[2];
 const at = (box, age, risk, rcpt, subject, more = {}) => ({
 	box, age, risk, rcpt: [].concat(rcpt), subject, ...more });
+// The oldest first, as their ids are.
 const MAILS = [
+	at(0, '26 hours', 50, 't.okafor@customer.example',
+		'Refund for ticket 5531: confirmation and next steps'),
 	at(0, '2 hours', 90, ['accounts@northwind.example', 'm.lind@northwind.example',
 		'archive@collector.example'], 'New bank details for invoice 20418'),
 	at(0, '4 hours', 50, 'jana.novak@example.org',
 		'Re: Your order 88213 has not arrived', { main: true }),
-	at(0, '26 hours', 50, 't.okafor@customer.example',
-		'Refund for ticket 5531: confirmation and next steps'),
 	at(0, '50 minutes', 50, 'lee@harbour.example', 'Re: Re: Access to the portal'),
 	at(0, '31 minutes', 5, 'ann@example.org', 'Your appointment on Thursday'),
-	...Array.from({ length: 24 }, (_, n) => at(1, `${3 + n} minutes`, 5,
+	...Array.from({ length: 24 }, (_, n) => at(1, `${27 - n} minutes`, 5,
 		`reader${n}@weekly.example`,
 		'Your weekly summary: four things that changed')),
 ];

@@ -15,9 +15,11 @@ Messages are sealed and submitted here as the gateway does it, so that these
 tests need no agent; tests/suites/pages goes the whole way.
 """
 import hashlib
+import http.client
 import json
 import os
 import re
+import ssl
 import struct
 import sys
 import time
@@ -36,7 +38,7 @@ from tests.lib import postern, seals  # noqa: E402
 SEGMENT = 65536
 SUBMIT = ("bigint bigint bytea uuid text text text bigint bytea bigint bigint "
           "bytea text text text text text text uuid text text smallint "
-          "smallint smallint int int bytea int bytea int bytea bytea bytea "
+          "smallint smallint int boolean int bytea int bytea int bytea bytea bytea "
           "boolean uuid boolean bytea bytea bigint smallint smallint").split()
 
 
@@ -89,7 +91,7 @@ class Untouched(postern.Deployment):
 
 class Stack:
     def __init__(self, **admin):
-        self.gateway = None
+        self.gateway = self.asker = None
         undo = os.environ.get("STACK_UNDO", "10s")
         if os.environ.get("STACK_EMPTY"):
             self.d = Untouched()
@@ -116,6 +118,7 @@ class Stack:
         d = self.d
         return {"url": "https://localhost:%d" % d.admin_port,
                 "operator": d.operator, "password": d.operator_password,
+                "api": "https://127.0.0.1:%d" % d.api_port,
                 "dir": d.dir, "token_file": d.path("state", "setup-token")}
 
     def call(self, types, *args):
@@ -134,6 +137,9 @@ class Stack:
                   kinds=None, subject="", context=None, count=1, header_from=""):
         ids = [self.submit(self.boxes[inbox], list(rcpt), raw, risk, kinds,
                            subject, context, n) for n in range(count)]
+        # as postern-admin does twice a second: a search finds them at once
+        while self.ask("SELECT more FROM api.search_fill_1(5000)")[0]["more"]:
+            pass
         return {"id": ids[0], "ids": ids}
 
     def submit(self, box, rcpt, raw, risk, kinds, subject, context, n):
@@ -172,7 +178,8 @@ class Stack:
             "\n".join(x.decode() for x in wire), letters, "",
             len(plain), tag, 0, 0, digest, "r",
             subject.replace("{n}", str(n)), box.address, "<x@y>", "", "",
-            None, "", json.dumps(context or {}), risk, 0, 0, 0,
+            None, "", json.dumps(context or {}), risk, 0, 0,
+            0, "://" in raw,
             row["tenant_epoch"],
             seals.box(bytes(row["tenant_pub"]), hour), row["inbox_epoch"],
             seals.box(bytes(row["inbox_pub"]), hour), len(chunks),
@@ -180,8 +187,21 @@ class Stack:
             os.urandom(32), True, None, True, None, None, None, None, None)
         return message_id(uuid.UUID(str(got["message_id"])))
 
+    def ask(self, query, args=()):
+        """Rows of a query; what it sets ends with it, as if it had had a
+        connection of its own, which takes longer than most queries."""
+        if self.asker is None or self.asker.closed:
+            self.asker = self.d.connect()
+        with self.asker.cursor(
+                cursor_factory=psycopg2.extras.RealDictCursor) as cur:
+            try:
+                cur.execute(query, args or None)
+                return cur.fetchall() if cur.description else []
+            finally:
+                cur.execute("RESET ALL")
+
     def do_sql(self, query, args=()):
-        rows = self.d.sql(query, *args)
+        rows = self.ask(query, args)
         return {"rows": [{k: (bytes(v).hex() if isinstance(v, memoryview)
                               else v) for k, v in r.items()} for r in rows]}
 
@@ -203,6 +223,38 @@ class Stack:
             self.d.programs[name].stop()
         return {}
 
+    def do_kill(self, name):
+        self.d.programs[name].kill()
+        return {}
+
+    def do_agent(self, method, path, body=None, headers=None, inbox=0):
+        """A request at the agents' side, with the key of an inbox."""
+        c = http.client.HTTPSConnection(
+            "127.0.0.1", self.d.api_port,
+            context=ssl._create_unverified_context())
+        head = {"Authorization": "Bearer " + self.boxes[inbox].key,
+                "Content-Type": "application/json"}
+        head.update(headers or {})
+        c.request(method, path, None if body is None else json.dumps(body),
+                  {k: v for k, v in head.items() if v is not None})
+        r = c.getresponse()
+        text = r.read().decode()
+        c.close()
+        return {"status": r.status, "headers": r.getheaders(), "text": text}
+
+    def do_lock(self, query, args=()):
+        """Rows that stay locked until `free`."""
+        self.locker = self.d.connect()
+        self.locker.autocommit = False
+        cur = self.locker.cursor()
+        cur.execute(query, args)
+        return {}
+
+    def do_free(self):
+        self.locker.rollback()
+        self.locker.close()
+        return {}
+
     def do_await(self, name, event):
         return {"line": self.d.programs[name].wait(event)}
 
@@ -218,6 +270,11 @@ class Stack:
             d._own(pub)
         return {"said": d._run(d.as_user([os.path.join(
             postern.build_dir(), "posternctl"), "-c", d.conf, *args]))}
+
+    def do_rss(self, name):
+        """KiB of a program's memory."""
+        with open("/proc/%d/status" % self.d.programs[name].pid) as f:
+            return {"kib": int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])}
 
     def do_log(self):
         return {"lines": [x for x in self.d.programs["postern-admin"].lines

@@ -116,6 +116,71 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			assert.ok(await page.locator('.switches a').count() > 0);
 		}));
 
+	test('23 two people: not the same one twice', () =>
+		using({}, async (page) => using({}, async (two) => {
+			const PASSWORD = 'a long enough pass phrase';
+			const name = 'other' + Date.now();
+			await stack.ask('operator', { name, tenant: 'acme',
+				password: PASSWORD, role: 'reviewer' });
+			const box = "address = 'helpdesk@agents.example.com'";
+			await stack.sql('UPDATE d.inbox SET need_approvals = 2 WHERE ' + box);
+			const id = await held({ subject: 'By two' });
+			await stack.sql('UPDATE d.inbox SET need_approvals = NULL WHERE ' +
+				box);
+			await signIn(page, stack);
+			const approve = async (tab) => {
+				await tab.goto('/m/' + id);
+				if (await tab.locator('#approve > summary').count() === 0)
+					return null;
+				await tab.click('#approve > summary');
+				return posted(tab, () => tab.click('#approve-button'));
+			};
+			await approve(page);
+			let row = await stack.state(id);
+			assert.deepEqual([row.state, row.decisions.length, row.releases],
+				[1, 1, 0]);
+			const again = await approve(page);
+			assert.ok(again === null || again.status() === 423);
+			row = await stack.state(id);
+			assert.deepEqual([row.state, row.decisions.length], [1, 1]);
+			await signIn(two, stack, name, PASSWORD);
+			await approve(two);
+			row = await stack.state(id);
+			assert.deepEqual([row.state, row.decisions.length, row.releases],
+				[2, 2, 1]);
+		})));
+
+	test('21 no list reads through a table of messages', () =>
+		using({}, async (page) => {
+			// what a list joins begins empty each week: plans must not count
+			// on that
+			const scans = async () => {
+				for (let last = null; ;) { // told a second after the last call
+					const [{ n }] = await stack.sql('SELECT coalesce(sum(' +
+						'seq_tup_read), 0)::int AS n FROM pg_stat_user_tables ' +
+						"WHERE relname ~ '^(message|state|word|decision)_[0-9]'");
+					if (n === last)
+						return n;
+					last = n;
+					await page.waitForTimeout(1100);
+				}
+			};
+			const id = await held({ subject: 'Saiga' });
+			await signIn(page, stack);
+			const before = await scans();
+			for (const path of ['/q', '/q?q=saiga', '/q?q=order', '/q?risk=low',
+				'/q?sort=left', '/q?box=1.1', '/q?q=jana@example.org',
+				'/q?links=has:links', '/q?new=new:recipient&files=has:files',
+				'/q?seen=seen:nobody', '/q?seen=seen:anyone&q=saiga',
+				'/q?age=older:1h', '/q?q=newer:9d', '/q?left=left:1d',
+				'/q?q=left:9d+order&risk=low',
+				'/history', '/history?q=saiga', '/health', '/audit', '/counts',
+				'/inboxes', '/jobs', '/m/' + id]) {
+				await page.goto(path);
+			}
+			assert.equal(await scans(), before);
+		}));
+
 	const focusedId = (page) => page.evaluate(
 		() => document.activeElement.closest('.row')?.dataset.id);
 

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: ISC
-// node send.js PORT SECURE(0|1) CA USER PASS FROM TO: two messages over one
-// pooled connection; prints the replies or the error, one JSON line each.
+// node send.js CASE.json: nodemailer, over one pooled connection.
 const fs = require("fs");
 const nodemailer = require("nodemailer");
-const [port, secure, ca, user, pass, from, to] = process.argv.slice(2);
+const c = JSON.parse(fs.readFileSync(process.argv[2], "utf8"));
 const transport = nodemailer.createTransport({
-	host: "localhost", port: Number(port), secure: secure === "1",
-	requireTLS: secure !== "1", auth: { user, pass }, pool: true,
-	maxConnections: 1, tls: { ca: fs.readFileSync(ca) } });
+	host: "localhost", port: c.port, secure: c.tls, requireTLS: !c.tls,
+	auth: { user: c.user, pass: c.key }, pool: true, maxConnections: 1,
+	tls: { ca: fs.readFileSync(c.ca) } });
 (async () => {
-	for (let i = 1; i <= 2; i++) {
+	for (let i = 1; i <= c.count; i++) {
 		try {
-			const info = await transport.sendMail({ from: "Agent <" + from + ">",
-				to, cc: "copy@example.com", bcc: "secret@example.com",
-				subject: "nodemailer \u00fcber " + i, text: "line\n.dot\nend " + i,
-				html: "<p>line</p>",
-				attachments: [{ filename: "a.bin", content: Buffer.alloc(3000, i) }] });
-			console.log(JSON.stringify({ response: info.response }));
+			const info = await transport.sendMail({
+				from: "Agent <" + c.sender + ">",
+				envelope: { from: c.user, to: c.rcpt },
+				to: c.rcpt, subject: c.subject + " " + i, text: c.body });
+			console.log(info.response);
 		} catch (err) {
-			console.log(JSON.stringify({ code: err.responseCode || err.code,
-				response: err.response || String(err) }));
+			console.log(err.response || String(err));
+			process.exitCode = 1;
 		}
 	}
 	transport.close();

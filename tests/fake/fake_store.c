@@ -158,6 +158,12 @@ store_touch_cancel(struct store_touch *op)
 }
 
 void
+store_cred_sent(struct store_cred *cred)
+{
+	cred->used_day++;
+}
+
+void
 store_denied(
     const struct store_cred *cred, const char *what, const char *detail)
 {

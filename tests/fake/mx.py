@@ -84,7 +84,9 @@ class Session:
         self.file = self.sock.makefile("rb")
         if self.mx.implicit_tls:
             self.secure()
-        self.send(self.moment("banner") or "220 fake.example ESMTP")
+        banner = self.moment("banner")
+        if banner != "":
+            self.send(banner or "220 fake.example ESMTP")
         while True:
             line = self.line()
             verb = line.split(" ")[0].upper()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
 """Stock clients in Node that tests drive, see tests/agents/."""
+import fcntl
 import json
 import os
 import shutil
@@ -19,12 +20,14 @@ def need_node():
         pytest.skip("node and npm are needed")
     mark = os.path.join(HERE, "node_modules", ".package-lock.json")
     lock = os.path.join(HERE, "package-lock.json")
-    if os.path.exists(mark) and os.path.getmtime(mark) > os.path.getmtime(
-            lock):
-        return
-    subprocess.run(["npm", "ci", "--no-audit", "--no-fund",
-                    "--ignore-scripts"], cwd=HERE, check=True,
-                   stdout=subprocess.DEVNULL)
+    with open(lock, encoding="utf-8") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)  # suites run beside each other
+        if os.path.exists(mark) and os.path.getmtime(
+                mark) > os.path.getmtime(lock):
+            return
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund",
+                        "--ignore-scripts"], cwd=HERE, check=True,
+                       stdout=subprocess.DEVNULL)
 
 
 class Script:

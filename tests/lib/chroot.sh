@@ -12,6 +12,14 @@ chroot_sources() {
 			print "deb", $4, $2, $3 }' | sort -u
 }
 
+# in_memory ROOT: where there is room, it is no folder on a disk: what installs
+# packages waits for the disk most of its time. Ends with the namespace.
+in_memory() {
+	local free
+	free=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+	[ "$free" -lt 10 ] || mount -t tmpfs -o mode=755,size=6g tmpfs "$1"
+}
+
 # clean_debian ROOT LOG [OPTION...]: make it, with its mounts.
 clean_debian() {
 	local root=$1 log=$2 list proxy p=""
@@ -25,7 +33,7 @@ clean_debian() {
 	proxy=$(apt-config shell p Acquire::http::Proxy)
 	eval "$proxy"
 	# shellcheck disable=SC2154
-	mmdebstrap --quiet --variant=minbase "$@" \
+	mmdebstrap --quiet --variant=minbase --dpkgopt=force-unsafe-io "$@" \
 		${p:+"--aptopt=Acquire::http::Proxy \"$p\""} \
 		bookworm "$root" - <<<"$list" >"$log" 2>&1 &&
 		mount -t proc proc "$root/proc" &&

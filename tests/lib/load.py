@@ -62,6 +62,7 @@ class Tally:
 
 class Agent(threading.Thread):
     door = None
+    pause = 0  # seconds, behind each message
 
     def __init__(self, d, box, number, tally):
         super().__init__(daemon=True)
@@ -84,6 +85,7 @@ class Agent(threading.Thread):
                     mid = None
                 if mid:
                     self.tally.add(self.door, subject, mid)
+                    self.halt.wait(self.pause)
                     break
                 self.retries += 1
                 self.halt.wait(0.02)
@@ -167,7 +169,7 @@ class RestAgent(Agent):
         doc = json.loads(r.read())
         if r.status == 202:
             return doc["message_id"]
-        if r.status != 503:
+        if r.status != 503 or not r.getheader("Retry-After"):
             self.wrong(self.door, r.status, doc)
         self.close()
         return None

@@ -22,6 +22,8 @@ import uuid
 import psycopg2
 import psycopg2.extras
 
+import place  # beside this file, as tests/sql/conftest.py finds both
+
 psycopg2.extras.register_uuid()
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -52,8 +54,8 @@ class Cluster:
         self.settings.update(settings or {})
         if fast:
             self.settings["fsync"] = "off"
-        base = "/run" if os.geteuid() == 0 else None
-        self.dir = tempfile.mkdtemp(prefix="postern-test-", dir=base)
+        self.dir = tempfile.mkdtemp(prefix="postern-test-",
+                                    dir=place.folder())
         self.data = os.path.join(self.dir, "data")
         self.log = os.path.join(self.dir, "log")
         if os.geteuid() == 0:
@@ -230,7 +232,8 @@ SUBMIT = {
     "rfc_id": "text", "in_reply_to": "text", "refs": "text",
     "thread": "uuid", "labels": "text", "context": "text",
     "risk": "smallint", "findings_set": "smallint",
-    "finding_max": "smallint", "attachments": "int", "tenant_epoch": "int",
+    "finding_max": "smallint", "attachments": "int", "links": "boolean",
+    "tenant_epoch": "int",
     "tenant_box": "bytea", "inbox_epoch": "int", "inbox_box": "bytea",
     "chunks": "int", "body": "bytea", "idem": "bytea", "request": "bytea",
     "duplicate": "boolean", "revises": "uuid", "limiter": "boolean",
@@ -240,6 +243,7 @@ SUBMIT = {
 
 class Inbox:
     """One claimed inbox: tenant, inbox, address, full and send key with A."""
+    test = False
 
     def message(self, rcpts=("b@x.example",), body=b"sealed", key=None,
                 **over):
@@ -252,14 +256,14 @@ class Inbox:
                  size=len(body), body_tag=sha256(b"tag" + body), send_at=0,
                  not_after=0, door="r", subject="Hello",
                  header_from=self.address, risk=50, findings_set=0,
-                 finding_max=0, attachments=0, tenant_epoch=1,
+                 finding_max=0, attachments=0, links=False, tenant_epoch=1,
                  tenant_box=b"t" * 80, inbox_epoch=1, inbox_box=b"i" * 80,
                  chunks=1, body=body, request=os.urandom(32),
                  duplicate=False, limiter=True)
         m.update(over)
         if m["dig"] is None:
             m["dig"] = digest_1(
-                self.tenant, self.inbox, m["mid"], 1, False, self.address,
+                self.tenant, self.inbox, m["mid"], 1, self.test, self.address,
                 m["rcpts"].split("\n"), m["params"], m["size"],
                 m["body_tag"], m["send_at"] or 0, m["not_after"] or 0)
         return m
@@ -319,14 +323,14 @@ class World:
                 self.inboxes.append(self.inbox(
                     t["tenant_id"], "bot%d@%s" % (i, host)))
 
-    def inbox(self, tenant, address):
+    def inbox(self, tenant, address, test=False):
         code = os.urandom(16)
         r = call1(self.ctl, "inbox_create_1", s=self.root, uid=0,
                   tenant=tenant, new_address=address, plan=None,
-                  display_name=None, claim_sha256=sha256(code))
+                  display_name=None, claim_sha256=sha256(code), test=test)
         assert r["status"] == 200, r
         x = Inbox()
-        x.tenant, x.address = tenant, address
+        x.tenant, x.address, x.test = tenant, address, test
         x.full_a, x.send_a = os.urandom(32), os.urandom(32)
         r = call1(self.gw, "claim_1", claim=code, full_auth=sha256(x.full_a),
                   send_auth=sha256(x.send_a), pub=os.urandom(32),

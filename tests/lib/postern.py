@@ -28,7 +28,7 @@ import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 
-from . import leaks, seals
+from . import leaks, place, seals, template
 from .process import Process, free_port, run_user
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -53,8 +53,11 @@ def build_dir():
     raise RuntimeError("no build found; set POSTERN_BUILD")
 
 
+PAUSE_MAX = 0.05  # seconds between two looks, each of which costs a session
+
+
 def wait_until(what, probe, timeout=20, pause=0.01):
-    """Poll a row or a page; for events use Process.wait()."""
+    """Poll a row or a page, ever more slowly; for events use Process.wait()."""
     end = time.monotonic() + timeout
     while True:
         value = probe()
@@ -63,6 +66,7 @@ def wait_until(what, probe, timeout=20, pause=0.01):
         if time.monotonic() > end:
             raise AssertionError("not in time: %s" % what)
         time.sleep(pause)
+        pause = max(pause, min(pause * 1.3, PAUSE_MAX))
 
 
 class Inbox:
@@ -73,6 +77,8 @@ class Inbox:
 
 
 class Deployment:
+    has_schema = False  # once PostgreSQL runs
+
     def __init__(self, workers=1, extra=None, redis=True, keep=False,
                  where=None, pg=None, initdb=()):
         """`where`: a folder on a real disk, if the disk matters; `pg`:
@@ -92,7 +98,7 @@ class Deployment:
         self.closed = False
         self.dir = tempfile.mkdtemp(
             prefix="postern-test-%d-" % os.getpid(),
-            dir=where or ("/run" if os.geteuid() == 0 else None))
+            dir=where or place.folder())
         os.chmod(self.dir, 0o711)
         self.hostname = "gate.postern.test"
         for name in ("smtp", "smtps", "api", "admin"):
@@ -103,10 +109,10 @@ class Deployment:
             self._make_dirs()
             self._make_certificate()
             self._make_keys()
+            self._write_conf()
             self._start_postgres()
             if redis:
                 self.start_redis()
-            self._write_conf()
             self._migrate()
             self._first_operator()
         except BaseException:
@@ -198,14 +204,25 @@ class Deployment:
         self._own(path)
 
     def _start_postgres(self):
-        bins = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
-        as_user = [] if self.user is None else [
-            "setpriv", "--reuid", str(self.user.pw_uid), "--regid",
-            str(self.user.pw_gid), "--clear-groups"]
+        self.pg_bin = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
+        self.pg_settings = {
+            "max_connections": "60", "shared_buffers": "64MB",
+            "log_min_messages": "warning", "max_wal_size": "512MB",
+            **self.pg_settings}
+        self.has_schema = not self.initdb
+        if self.has_schema:
+            template.copy(os.path.join(build_dir(), "posternctl"),
+                          self.path("pg", "data"), Template)
+        else:
+            self.make_cluster()
+        self.start_postgres()
+
+    def make_cluster(self):
         data = self.path("pg", "data")
-        self._run([*as_user, bins + "/initdb", "-D", data, "-U", "postgres",
-                   "-A", "peer", "--locale=C.UTF-8", "-E", "UTF8",
-                   "--no-sync", *self.initdb], cwd="/")
+        self._run(self.as_user([
+            self.pg_bin + "/initdb", "-D", data, "-U", "postgres", "-A",
+            "peer", "--locale=C.UTF-8", "-E", "UTF8", "--no-sync",
+            *self.initdb]), cwd="/")
         with open(data + "/pg_hba.conf", "w") as f:
             f.write("local all all peer map=postern\n")
         names = {"root", self.user.pw_name if self.user
@@ -214,12 +231,6 @@ class Deployment:
             for name in sorted(names):
                 for role in ("postgres",) + LOGINS:
                     f.write("postern %s %s\n" % (name, role))
-        self.pg_bin = bins
-        self.pg_settings = {
-            "max_connections": "60", "shared_buffers": "64MB",
-            "log_min_messages": "warning", "max_wal_size": "512MB",
-            **self.pg_settings}
-        self.start_postgres()
 
     def start_postgres(self):
         argv = [self.pg_bin + "/postgres", "-D", self.path("pg", "data"),
@@ -286,8 +297,11 @@ class Deployment:
                        "FUNCTION", "LOAD", "REPLACE"], stdin=f)
 
     def _migrate(self):
-        self.sql("CREATE DATABASE postern", database="postgres")
-        self.ctl("migrate", "--superuser", "postgres")
+        if self.has_schema:
+            self.ctl("migrate")
+        else:
+            self.sql("CREATE DATABASE postern", database="postgres")
+            self.ctl("migrate", "--superuser", "postgres")
 
     def ctl(self, *args, session=None):
         """posternctl as root; its output."""
@@ -461,12 +475,13 @@ class Deployment:
             self.api("domain_verify_1", self.session, os.geteuid(), domain,
                      "force")
 
-    def add_inbox(self, address, tenant=None, claim=True):
+    def add_inbox(self, address, tenant=None, claim=True, test=False):
         tenant = self.tenants[tenant] if tenant else \
             next(iter(self.tenants.values()))
         code = os.urandom(16)
         row = self.api("inbox_create_1", self.session, os.geteuid(), tenant,
-                       address, "default", "", hashlib.sha256(code).digest())
+                       address, "default", "", hashlib.sha256(code).digest(),
+                       test)
         box = Inbox(address=address, tenant_id=tenant, claim=code,
                     claim_text="claim_" + seals.base32(code),
                     inbox_id=row["inbox_id"])
@@ -482,8 +497,10 @@ class Deployment:
             hashlib.sha256(seals.auth_of(send)).digest(), public,
             seals.wrap(seals.kdf(full, 2, "pst.kek1"), public, private),
             user="l_gateway")
-        box.key = seals.token(row["tenant_id"], row["full_key"], full)
-        box.smtp_key = seals.token(row["tenant_id"], row["send_key"], send)
+        kind = "test" if row["test"] else "live"
+        box.key = seals.token(row["tenant_id"], row["full_key"], full, kind)
+        box.smtp_key = seals.token(row["tenant_id"], row["send_key"], send,
+                                   kind)
         box.full_key_id, box.send_key_id = row["full_key"], row["send_key"]
         box.public, box.private = public, private
         self.claimed.append(box)
@@ -536,3 +553,31 @@ class Deployment:
             shutil.rmtree(self.dir, ignore_errors=True)
         if leaked:
             raise AssertionError("secrets in logs: %s" % leaked)
+
+
+class Template(Deployment):
+    """As far as the schema; then it ends, and its data lies at `place`."""
+
+    def __init__(self, place):
+        self.place = place
+        super().__init__(redis=False)
+
+    def _start_postgres(self):
+        self.initdb = ("--no-instructions",)  # not from a template
+        super()._start_postgres()
+
+    def _migrate(self):
+        os.unlink(self.path("keys", "deployment.id"))
+        try:
+            super()._migrate()
+        except RuntimeError as e:
+            if "keygen" not in str(e):
+                raise
+        else:
+            raise AssertionError("bound to a deployment that has no identity")
+        assert self.postgres.stop(signal.SIGINT, timeout=60) == 0
+        shutil.move(self.path("pg", "data"), self.place)
+        self.close()
+
+    def _first_operator(self):
+        pass

@@ -52,11 +52,17 @@ def run_user():
     raise RuntimeError("no user to run services as")
 
 
-def become(user, cores=False):
-    """A preexec function: that user, and gone when the test dies."""
+def become(user, cores=False, net=None):
+    """A preexec function: that user, and gone when the test dies; in the
+    network namespace `net`, a file."""
     def enter():
         import ctypes
         os.setsid()
+        if net is not None:
+            fd = os.open(net, os.O_RDONLY)
+            if ctypes.CDLL(None).setns(fd, 0x40000000) != 0:
+                os._exit(127)
+            os.close(fd)
         if cores:
             resource.setrlimit(resource.RLIMIT_CORE, (
                 resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -70,10 +76,10 @@ def become(user, cores=False):
 
 class Process:
     """One running program. Its stderr is read line by line and kept.
-    With `cores` it may leave a core file, in `cwd`."""
+    With `cores` it may leave a core file, in `cwd`; `net` as become()."""
 
     def __init__(self, name, argv, user=None, env=None, log=None, cwd=None,
-                 cores=False):
+                 cores=False, net=None):
         self.name = name
         self.events = []
         self.lines = []
@@ -81,7 +87,7 @@ class Process:
         self.log = open(log, "ab") if log else None
         self.proc = subprocess.Popen(
             argv, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, preexec_fn=become(user, cores),
+            stdout=subprocess.DEVNULL, preexec_fn=become(user, cores, net),
             cwd=cwd, env={**os.environ, **(env or {})})
         self.pid = self.proc.pid
         self.reader = threading.Thread(target=self._read, daemon=True)

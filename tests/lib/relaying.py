@@ -107,7 +107,8 @@ class Relaying(postern.Deployment):
         return self.box
 
     def submit(self, rcpts=("ann@dest.example",), body="Hello\r\n",
-               subject="Report", raw=None, box=None, notify=None, ret=None):
+               subject="Report", raw=None, box=None, notify=None, ret=None,
+               params=()):
         """Through port 465; the message's uuid."""
         box = box or self.fresh_box()
         before = {m["message_id"] for m in self.messages()}
@@ -122,7 +123,8 @@ class Relaying(postern.Deployment):
             for left in (2, 1, 0):
                 try:
                     s.sendmail(box.address, list(rcpts), data,
-                               ["RET=" + ret] if ret else [],
+                               (["RET=" + ret] if ret else [])
+                               + list(params),
                                ["NOTIFY=" + notify] if notify else [])
                     break
                 except smtplib.SMTPDataError as e:
@@ -149,15 +151,16 @@ class Relaying(postern.Deployment):
         assert "message_id" in doc, doc
         return str(uuid.UUID(bytes=seals.unbase32(doc["message_id"][4:], 16)))
 
-    def rest(self, box, path):
-        """GET with the inbox's key; the document."""
+    def rest(self, box, path, raw=False):
+        """GET with the inbox's key; the document, or the bytes."""
         context = ssl.create_default_context(cafile=self.ca_file)
         c = http.client.HTTPSConnection("127.0.0.1", self.api_port,
                                         timeout=20, context=context)
         try:
             c.request("GET", path, headers={
                 "Authorization": "Bearer " + box.key})
-            return json.loads(c.getresponse().read())
+            data = c.getresponse().read()
+            return data if raw else json.loads(data)
         finally:
             c.close()
 

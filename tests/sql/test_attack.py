@@ -97,6 +97,57 @@ def test_forged_identity_is_overwritten_and_gives_nothing(db, w, x, login):
     c.close()
 
 
+def test_a_stolen_login_of_the_pages_opens_and_decides_nothing(db, w, x, su):
+    """Every function it may call, with a secret that is no session."""
+    m = x.message()
+    assert submit(w.gw, m)["status"] == 202
+    cur = su.cursor()
+    cur.execute("""SELECT p.proname, p.proargnames[1:p.pronargs],
+        ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) t)
+        FROM pg_proc p WHERE p.pronamespace = 'api'::regnamespace
+        AND has_function_privilege('l_review', p.oid, 'execute')
+        ORDER BY 1""")
+    functions = cur.fetchall()
+    assert len(functions) > 50
+    # what has no session: whose salt, the first operator, a sign-in (which
+    # needs the password's hash), words for the search, the state of a factor
+    free = {"ready_1", "operator_salt_1", "setup_1", "session_create_1",
+            "search_fill_1"}
+    real = {"mid": m["mid"], "dig": m["dig"], "verdict": "a", "tenant":
+            x.tenant, "inbox": x.inbox, "for_version": 1, "for_round": 1,
+            "name": "root", "to_mode": 4, "paused": False, "role": "admin",
+            "states": "1", "q": None, "before": None}
+    kinds = {"bigint": 1, "integer": 1, "smallint": 1, "text": "x",
+             "boolean": True, "bytea": b"x" * 32, "uuid": m["mid"]}
+
+    def rows():
+        cur.execute("SELECT count(*), sum(hashtext(t::text)) FROM d.state t")
+        return cur.fetchall()
+    before, opened = rows(), []
+    c = db.connect("l_review")
+    for name, args, types in functions:
+        if name in free:
+            continue
+        assert "s" in args, name
+        for secret in (None, b"", os.urandom(32), b"\0" * 32):
+            give = {a: real.get(a, kinds.get(t)) for a, t in zip(args, types)}
+            give["s"] = secret
+            q = c.cursor()
+            q.execute("SELECT status FROM api.%s(%s)" % (name, ", ".join(
+                "%s => %%(%s)s::%s" % (a, a, t)
+                for a, t in zip(args, types))), give)
+            if [r[0] for r in q.fetchall()] != [401]:
+                opened.append((name, secret))
+    assert opened == [] and rows() == before
+    for name, args in (("setup_1", dict(name="eve", salt=b"s" * 16,
+                                        params="p", verifier=b"v" * 32)),
+                       ("session_create_1", dict(
+                           name="root", output=os.urandom(32),
+                           session_sha256=os.urandom(32), peer="p"))):
+        assert call1(c, name, **args)["status"] in (401, 409), name
+    c.close()
+
+
 def test_guessed_and_crossed_credentials(w):
     a, b, c, _ = w.inboxes
     for t, k, s in [(a.tenant, a.send_key, b.send_a),
@@ -382,6 +433,10 @@ def test_ctl_without_a_session_only_tightens(w, x):
             ("limits_set_1", dict(
                 tenant=x.tenant, inbox=x.inbox, plan=None, hour=1, day=1,
                 month=1, held=1, bytes=1)),
+            ("inbox_own_1", dict(
+                tenant=x.tenant, inbox=x.inbox, approvals=1, hold_seconds=60,
+                overseer="", full_key_smtp=True, retry_uncertain=True,
+                one_click=True)),
             ("operator_add_1", dict(
                 name="evil", salt=b"s" * 16, params="p", verifier=b"v" * 32,
                 role="admin", tenant=None, inbox=None))):

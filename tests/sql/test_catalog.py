@@ -13,7 +13,7 @@ NO_TENANT = {"domain", "address", "edge", "delivery_edge", "mode_rule",
              "global_pause", "deployment", "operator", "operator_scope",
              "operator_session", "operator_factor", "operator_recovery",
              "factor_challenge", "audit", "audit_seal", "schema_migration",
-             "word_at", "job"}
+             "word_at", "job", "sandbox_event"}
 
 
 def rows(su, sql, *args):
@@ -75,7 +75,11 @@ def test_zones_cannot_sign_in_or_bypass(w, su):
     assert rows(su, """SELECT rolname FROM pg_roles WHERE (rolname
         LIKE 'p\\_%%' AND rolcanlogin) OR (rolname ~ '^[pl]_'
         AND (rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb
-        OR rolreplication OR rolinherit))""") == []
+        OR rolreplication OR rolinherit AND rolname <> 'p_owner'))""") == []
+    # p_owner sees how far a standby has come, and inherits nothing else.
+    assert {r for (r,) in rows(su, """SELECT m.roleid::regrole::text
+        FROM pg_auth_members m WHERE m.member = 'p_owner'::regrole""")} == {
+            "pg_read_all_stats"}
     assert rows(su, """SELECT m.member::regrole FROM pg_auth_members m
         WHERE m.roleid::regrole::text LIKE 'p\\_%%'
         AND m.member <> 'l_migrate'::regrole""") == []

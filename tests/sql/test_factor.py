@@ -299,10 +299,21 @@ def test_a_lost_factor(w, p):
                  name=p.name)["code"] == "missing_permission"
     assert call1(w.ctl, "factor_reset_1", s=w.root, uid=7,
                  name=p.name)["status"] == 200
+    # whoever was signed in by them is not any more
+    assert call1(w.rv, "session_touch_1", s=p.s)["status"] == 401
+    p.s = w.session(p.name)
     state = p.ask("factor_state_1")
     assert (state["totp"], state["recovery"]) == (False, 0)
-    assert call1(w.rv, "session_touch_1",
-                 s=w.session(p.name))["status"] == 200
+    assert call1(w.rv, "session_touch_1", s=p.s)["status"] == 200
+
+
+def test_recovering_ends_sessions_too(db, w, p):
+    assert p.enrol()["status"] == 200
+    assert call1(w.rv, "session_touch_1", s=p.s)["status"] == 200
+    c = db.connect("l_migrate")
+    assert call1(c, "factor_recover_1", uid=0, name=p.name)["status"] == 200
+    c.close()
+    assert call1(w.rv, "session_touch_1", s=p.s)["status"] == 401
 
 
 def test_what_loosens_asks(w, p, x, su):
@@ -319,6 +330,9 @@ def test_what_loosens_asks(w, p, x, su):
             (w.rv, "pause_1", dict(where, paused=False, reason="r")),
             (w.rv, "limits_set_1", dict(where, uid=None, **dict(
                 more, hour=10 ** 8))),
+            (w.rv, "inbox_own_1", dict(
+                where, uid=None, approvals=None, hold_seconds=None,
+                overseer=None, full_key_smtp=None, retry_uncertain=True)),
             (w.rv, "plan_set_1", dict(s=p.s, uid=None, tenant=x.tenant, **dict(
                 more, plan="default", day=10 ** 8))),
             (w.rv, "inbox_reset_1", dict(where, uid=None,

@@ -47,11 +47,35 @@ def test_others_may_not(w, x):
     assert call1(w.rv, "review_known_1", s=other,
                  mid=m["mid"])["status"] == 404
     for name, more in (("review_risk_1", dict(for_version=1, higher=90)),
-                       ("review_known_1", {})):
+                       ("review_known_1", {}), ("review_volume_1", {})):
         assert call1(w.rv, name, s=b"x" * 32, mid=m["mid"],
                      **more)["status"] == 401
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             call(w.gw, name, s=other, mid=m["mid"], **more)
+
+
+def test_what_was_sent_before(w, x, su):
+    """By what the ids say of their time; another inbox does not count, and
+    a longer past than is read stands for the time it took."""
+    s = w.operator("counter", "reviewer", tenant=x.tenant)
+    y = w.inbox(w.tenants[0], "volume@t0.example")
+
+    def volume(m):
+        r = call1(w.rv, "review_volume_1", s=s, mid=m["mid"])
+        assert r["status"] == 200
+        return r["recent"], r["past"], r["hours"]
+
+    with su.cursor() as cur:
+        cur.execute("UPDATE d.inbox SET created_at = clock_timestamp() - "
+                    "interval '10 days' WHERE inbox_id = %s", (y.inbox,))
+    submit(w.gw, x.message())
+    first = y.message()
+    submit(w.gw, first)
+    assert volume(first) == (1, 0, 216)
+    last = y.message()
+    submit(w.gw, last)
+    assert volume(last) == (2, 0, 216)
+    assert volume(first) == (1, 0, 216)  # up to that message
 
 
 def test_who_was_reached_before(w, x):

@@ -19,6 +19,8 @@ def one(su, sql, *args):
 
 
 def find(w, s, q, states=None, box=None, after=None, lim=50):
+    while call1(w.rv, "search_fill_1", lim=5000)["more"]:
+        pass
     return call(w.rv, "review_list_1", s=s, tenant=None, inbox=box,
                 states=states, q=q, after_key=after, lim=lim, collapse=True)
 
@@ -38,13 +40,6 @@ def people(w):
             "eye": w.operator("eve", "auditor", t)}
 
 
-@pytest.fixture(autouse=True)
-def words_are_read(w):
-    """What the tests before this one logged: a search reads 2,000 rows."""
-    while call1(w.rv, "search_fill_1", lim=5000)["more"]:
-        pass
-
-
 # Search --------------------------------------------------------------------
 
 def test_words_are_found_in_every_spelling(w, x):
@@ -57,6 +52,13 @@ def test_words_are_found_in_every_spelling(w, x):
         got = find(w, w.root, q, box=x.inbox)
         assert [r["status"] for r in got] == (
             [] if q in ("'", "quote' | 'x") else [200]), q
+    # what has files, alone or with words; the name alone is a word
+    for q, n in (("has:files", 0), ("äpfel has:files", 0)):
+        assert len(find(w, w.root, q, box=x.inbox)) == n, q
+    submit(w.gw, x.message(subject="Äpfel attached", attachments=1))
+    for q, n in (("has:files", 1), ("HAS:files äpfel", 1), ("äpfel", 2),
+                 ("has:files attached quote", 0), ("xhas:files", 0)):
+        assert len(find(w, w.root, q, box=x.inbox)) == n, q
     # Only the last word may be a beginning.
     assert find(w, w.root, "äpf", box=x.inbox)
     assert not find(w, w.root, "äpf now", box=x.inbox)
@@ -101,7 +103,7 @@ def test_a_frequent_word_pages_to_the_end(w, x, su):
         inbox_id, 1, 1, risk, now() + '1 day' FROM d.message
         WHERE inbox_id = %s AND subject LIKE 'common%%'""", (x.inbox,))
     cur.execute("""INSERT INTO d.word SELECT message_id, tenant_id,
-        d.words_of(tenant_id, mail_from, rcpt, rfc_message_id, subject)
+        d.words_of(tenant_id, mail_from, rcpt, rfc_message_id, subject, 0)
         FROM d.message WHERE inbox_id = %s AND subject LIKE 'common%%'""",
                 (x.inbox,))
     cur.execute("UPDATE d.quota SET held = held + %s WHERE inbox_id = %s",
@@ -333,6 +335,244 @@ def test_mail_that_is_found_risky_during_its_approval_waits(db, w, x, su,
                mid) == 1
     other.close()
     mine.close()
+
+
+def approve_all(w, s, job, n, undo=60):
+    """Approves the next n items as postern-admin would."""
+    for _ in range(n):
+        row = call(w.rv, "job_next_1", s=s, job=job, lim=1)[0]
+        r = call1(w.rv, "job_approve_1", s=s, job=job, item=row["ix"],
+                  relay_box=b"r" * 200, tag=b"g" * 32,
+                  expiry=int(time.time() + 3600) * 10**6, undo_seconds=undo,
+                  failed=None)
+        assert r["status"] == 200, r
+    return r
+
+
+def test_20_a_job_of_approvals_is_taken_back_as_one(w, x, su, people):
+    s = people["two"]
+    mids = held(w, x, 6, risk=5)
+    job, _ = make(w, s, "a", inbox=x.inbox)
+    assert call1(w.rv, "job_undo_1", s=s, job=job, lim=9)["status"] == 409
+    assert confirm(w, s, job, category=None)["status"] == 200
+    approve_all(w, s, job, 5)
+    # one has left: the worker holds it
+    cur = su.cursor()
+    cur.execute("UPDATE d.send_q SET lease = gen_random_uuid(), "
+                "lease_until = now() + interval '5 min' WHERE message_id = "
+                "%s", (mids[1],))
+    for other in (people["far"], people["eye"], w.root):
+        assert call1(w.rv, "job_undo_1", s=other, job=job, lim=9)[
+            "status"] == 404
+    r = call1(w.rv, "job_undo_1", s=s, job=job, lim=2)
+    assert (r["status"], r["remaining"], r["back"]) == (200, 3, 2)
+    # what runs is ended by it
+    assert job_of(w, s, job)["state"] == 3
+    assert call(w.rv, "job_next_1", s=s, job=job, lim=1)[0]["status"] == 409
+    while r["remaining"]:
+        r = call1(w.rv, "job_undo_1", s=s, job=job, lim=2)
+    assert r["back"] == 4
+    assert [one(su, "SELECT state FROM d.state WHERE message_id = %s", m)
+            for m in mids] == [1, 2, 1, 1, 1, 1]
+    assert one(su, "SELECT count(*) FROM d.audit WHERE event = "
+               "'message.undo' AND message_id = ANY (%s)", mids) == 4
+    assert one(su, "SELECT count(*) FROM d.audit WHERE event = 'job.undo' "
+               "AND detail LIKE '%%' || %s || '%%'", str(job)) == 1
+    got = {b["message_id"]: b["outcome"] for b in call(
+        w.rv, "job_items_1", s=s, job=job, problems=True, after_ix=None)}
+    assert got == {m: "left_already" if m == mids[1] else "taken_back"
+                   for m in mids[:5]}
+    assert call1(w.rv, "job_undo_1", s=s, job=job, lim=9)["back"] == 4
+    cur.execute("UPDATE d.send_q SET lease = NULL, lease_until = NULL "
+                "WHERE message_id = %s", (mids[1],))
+    # a rejection is final
+    job, _ = make(w, s, inbox=x.inbox)
+    assert confirm(w, s, job)["status"] == 200
+    assert call1(w.rv, "job_undo_1", s=s, job=job, lim=9)["status"] == 409
+
+
+@pytest.mark.parametrize("verdict", ["a", "r"])
+def test_a_job_ends_when_nothing_of_it_is_left_in_reach(w, x, su, people,
+                                                        verdict):
+    name = "gone%s%d" % (verdict, x.inbox)
+    s = w.operator(name, "reviewer", x.tenant)
+    held(w, x, 4, risk=5)
+    job, _ = make(w, s, verdict, inbox=x.inbox)
+    assert confirm(w, s, job, category="other")["status"] == 200
+    if verdict == "a":
+        approve_all(w, s, job, 1)
+    else:
+        assert call1(w.rv, "job_reject_1", s=s, job=job, lim=1)[
+            "remaining"] == 3
+    su.cursor().execute(
+        "UPDATE d.operator_scope SET tenant_id = %s WHERE operator_id = "
+        "(SELECT operator_id FROM d.operator WHERE name = %s)",
+        (w.tenants[1], name))
+    if verdict == "a":
+        assert call(w.rv, "job_next_1", s=s, job=job, lim=9) == []
+    else:
+        assert call1(w.rv, "job_reject_1", s=s, job=job, lim=9)["state"] == 4
+    j = job_of(w, s, job)
+    assert (j["state"], j["done"], j["failed"]) == (4, 1, 3)
+
+
+def test_a_page_that_stands_open_keeps_no_session_alive(w, x, su, people):
+    s = w.operator("idle%d" % x.inbox, "reviewer", x.tenant)
+    mid = held(w, x, 1, risk=5)[0]
+    key = hashlib.sha256(s).digest()
+
+    def moved(fn, **args):
+        su.cursor().execute("UPDATE d.operator_session SET touched_at = now() "
+                            "- interval '1 hour' WHERE session_sha256 = %s",
+                            (key,))
+        r = call(w.rv, fn, s=s, **args)
+        assert not r or r[0]["status"] < 300, r
+        return one(su, "SELECT touched_at > now() - interval '1 minute' FROM "
+                   "d.operator_session WHERE session_sha256 = %s", key)
+    job, _ = make(w, s, "a", inbox=x.inbox)
+    assert confirm(w, s, job, category=None)["status"] == 200
+    for fn, args in (
+            ("live_1", dict(after=None)),
+            ("session_touch_1", dict(used=False)),
+            ("review_count_1", dict(tenant=None, inbox=None, states=None,
+                                    q=None)),
+            ("look_1", dict(mid=mid, take=False)),
+            ("look_end_1", dict(mid=mid)),
+            ("jobs_1", dict(job=job)),
+            ("job_next_1", dict(job=job, lim=1)),
+            ("job_approve_1", dict(
+                job=job, item=1, relay_box=b"r" * 200, tag=b"g" * 32,
+                expiry=int(time.time() + 3600) * 10**6, undo_seconds=9,
+                failed=None))):
+        assert not moved(fn, **args), fn
+    assert one(su, "SELECT state FROM d.state WHERE message_id = %s", mid) == 2
+    assert moved("session_touch_1")
+    assert moved("undo_1", mid=mid, for_version=1, for_round=1)
+
+
+def test_a_list_reads_what_is_ones_own(w, x, su, people):
+    """Who reviews one inbox does not wait for its neighbours' mail."""
+    y = w.inboxes[0] if w.inboxes[0].inbox != x.inbox else w.inboxes[1]
+    assert y.tenant == x.tenant
+    s = w.operator("small%d" % x.inbox, "reviewer", x.tenant, x.inbox)
+    mids = held(w, x, 3, risk=5)
+    cur = su.cursor()
+    submit(w.gw, y.message(subject="neighbour", risk=60))
+    n = 3000
+    cur.execute("SET session_replication_role = replica")
+    cur.execute("""INSERT INTO d.state (message_id, tenant_id, inbox_id,
+        version, state, risk, hold_until) SELECT overlay(m.message_id::text
+        placing lpad(to_hex(g), 12, '0') from 25)::uuid, m.tenant_id,
+        m.inbox_id, 1, 1 + g %% 2, 1 + g %% 70, now() + '1 day'
+        FROM d.message m, generate_series(1, %s) g
+        WHERE m.inbox_id = %s AND m.subject = 'neighbour'""", (n, y.inbox))
+    cur.execute("RESET session_replication_role")
+    cur.execute("ANALYZE d.state")
+
+    def read(fn, **args):
+        cur.execute("BEGIN")
+        cur.execute("SELECT count(*) FROM api.%s(%s)" % (fn, ", ".join(
+            "%s => %%(%s)s" % (k, k) for k in args)), args)
+        cur.execute("SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) "
+                    "FROM pg_stat_xact_user_tables WHERE relname ~ "
+                    "'^state_[0-9]'")
+        got = cur.fetchone()[0]
+        cur.execute("COMMIT")
+        return got
+    try:
+        base = dict(s=s, tenant=None, inbox=None, q=None, after_key=None,
+                    lim=50)
+        for more in (dict(states=None, collapse=True),
+                     dict(states=None, collapse=False),
+                     dict(states=None, collapse=True, risk_from=0, risk_to=24),
+                     dict(states=None, collapse=False, by_left=True),
+                     dict(states="2,3,4,5", collapse=False)):
+            assert read("review_list_1", **base, **more) < 200, more
+        assert read("review_count_1", s=s, tenant=None, inbox=None,
+                    states=None, q=None) < 200
+        assert read("review_health_1", s=s) < 400
+        got = call(w.rv, "review_list_1", **base, states=None, collapse=False)
+        assert [r["message_id"] for r in got] == mids
+        health = {r["label"]: r["n"] for r in call(
+            w.rv, "review_health_1", s=s) if r["what"] == "risk"}
+        assert health == {"high": 0, "medium": 0, "low": 3}
+    finally:
+        cur.execute("SET session_replication_role = replica")
+        cur.execute("""DELETE FROM d.state z WHERE z.inbox_id = %s AND NOT
+            EXISTS (SELECT 1 FROM d.message m WHERE m.message_id =
+            z.message_id)""", (y.inbox,))
+        cur.execute("RESET session_replication_role")
+
+
+def test_a_long_walk_through_tenants_is_in_order(w, x, su):
+    """However much each of them has, and wherever the walk begins."""
+    y = next(i for i in w.inboxes if i.tenant != x.tenant)
+    submit(w.gw, x.message(subject="walked", risk=60))
+    submit(w.gw, y.message(subject="walked", risk=60))
+    cur = su.cursor()
+    made = """message_id::text ~ '-77777[0-9a-f]{7}$'"""
+    cur.execute("SET session_replication_role = replica")
+    for box, n in ((x, 900), (y, 40)):
+        cur.execute("""INSERT INTO d.state (message_id, tenant_id, inbox_id,
+            version, state, risk, hold_until) SELECT overlay(m.message_id::text
+            placing '77777' || lpad(to_hex(g), 7, '0') from 25)::uuid,
+            m.tenant_id, m.inbox_id, 1, 1, g * 7919 %% 71, now() + g * 7919
+            %% 997 * interval '1 s' FROM d.message m, generate_series(1, %s) g
+            WHERE m.inbox_id = %s AND m.subject = 'walked'""", (n, box.inbox))
+        cur.execute("UPDATE d.quota SET held = held + %s WHERE inbox_id = %s",
+                    (n, box.inbox))
+    zero = "00000000-0000-0000-0000-000000000000"
+
+    def walk(sql, *args):
+        cur.execute("BEGIN")
+        cur.execute("SET LOCAL ROLE p_review")
+        cur.execute("SELECT set_config('postern.tenants', %s::bigint[]::text, "
+                    "true)", ([x.tenant, y.tenant],))
+        cur.execute(sql, args)
+        got = [r[0] for r in cur.fetchall()]
+        cur.execute("COMMIT")
+        return got
+
+    def brute(sql, *args):
+        cur.execute("SELECT message_id FROM d.state WHERE state = 1 AND "
+                    "tenant_id IN (%d, %d) AND " % (x.tenant, y.tenant) + sql,
+                    args)
+        return [r[0] for r in cur.fetchall()]
+    try:
+        both = [x.tenant, y.tenant]
+        for risk, last, least in ((101, zero, 0), (33, zero, 0),
+                                  (101, zero, 40)):
+            for n in (1, 100, 201, 300, 700, 5000):
+                assert walk("SELECT message_id FROM d.held_walk(%s::bigint[], "
+                            "NULL, %s, %s, %s, %s)", both, risk, last, n,
+                            least) == brute(
+                    "risk <= %s AND risk >= %s ORDER BY risk DESC, message_id "
+                    "LIMIT %s", risk, least, n), (risk, n)
+        # on from the middle of a risk
+        half = brute("risk = 33 ORDER BY message_id")
+        half = half[len(half) // 2]
+        assert walk("SELECT message_id FROM d.held_walk(%s::bigint[], NULL, "
+                    "33, %s, 400)", both, half) == brute(
+            "(risk < 33 OR risk = 33 AND message_id > %s) ORDER BY risk DESC, "
+            "message_id LIMIT 400", half)
+        cur.execute("SELECT hold_until, message_id FROM d.state WHERE " + made +
+                    " ORDER BY 1, 2 OFFSET 450 LIMIT 1")
+        at = cur.fetchone()
+        for few in (True, False):
+            if not few:  # of so much that not all of it is sorted
+                cur.execute("UPDATE d.quota SET held = held + 10000 WHERE "
+                            "inbox_id = %s", (x.inbox,))
+            assert walk("SELECT message_id FROM d.left_walk(%s::bigint[], NULL, "
+                        "%s, %s, 200)", both, *at) == brute(
+                "(hold_until, message_id) > (%s, %s) ORDER BY hold_until, "
+                "message_id LIMIT 200", *at)
+    finally:
+        cur.execute("DELETE FROM d.state WHERE " + made)
+        cur.execute("UPDATE d.quota SET held = held - 10900 WHERE inbox_id = "
+                    "%s AND held > 10900", (x.inbox,))
+        cur.execute("UPDATE d.quota SET held = held - 40 WHERE inbox_id = %s",
+                    (y.inbox,))
+        cur.execute("RESET session_replication_role")
 
 
 def test_a_job_reaches_no_further_than_its_maker(w, x, people):

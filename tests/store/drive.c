@@ -27,6 +27,7 @@
 
 #define KEYS_MAX 256
 #define PIECE 16384
+#define PIECES 4 /* that differ, so that bodies do not pack into nothing */
 
 struct flight {
 	struct drive *d;
@@ -48,7 +49,7 @@ struct drive {
 	struct loop_timer *drained;
 };
 
-static char body[PIECE];
+static char body[PIECES * PIECE];
 
 static void start(struct flight *f);
 
@@ -99,8 +100,9 @@ feed(void *arg)
 	bool room = true;
 
 	while (f->left > 0 && room) {
-		n = f->left < sizeof(body) ? f->left : sizeof(body);
-		room = submit_feed(f->sub, body, n);
+		n = f->left < PIECE ? f->left : PIECE;
+		room = submit_feed(
+		    f->sub, body + f->left / PIECE % PIECES * PIECE, n);
 		f->left -= n;
 	}
 	if (room && f->left == 0) {

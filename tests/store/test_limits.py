@@ -29,7 +29,13 @@ def redis():
     sock = os.path.join(path, "r.sock")
     server = Process("redis", ["redis-server", "--port", "0", "--unixsocket",
                                sock, "--save", "", "--dir", path])
-    wait_until("Redis", lambda: os.path.exists(sock) and Redis(sock))
+
+    def listens():
+        try:
+            return Redis(sock)
+        except OSError:  # its socket is there before it listens
+            return None
+    wait_until("Redis", listens)
     with open(os.path.join(TOP, "store", "postern.lua")) as f:
         text = f.read()
     assert CLOCK in text

@@ -115,6 +115,20 @@ def test_many_inboxes_each_message_once(d):
     assert len(complete(d, run)) == 2000
 
 
+def test_no_batch_waits_for_the_one_beside_it():
+    """Decision 0026: the server would log each wait for another's rows."""
+    with postern.Deployment(pg={"log_lock_waits": "on",
+                                "deadlock_timeout": "1ms"}) as d:
+        for s in ("acme", "beta"):
+            d.add_tenant(s, s + ".example")
+        keys = [b.smtp_key for b in inboxes(d, 10)]
+        run = Run(d, keys, 3000, 4096, 200)
+        assert run.end()["stored"] == 3000
+        with open(d.path("log", "postgres.log")) as f:
+            waits = [w for w in f if "still waiting for ShareLock" in w]
+        assert waits == []
+
+
 def test_held_and_released_rows_of_one_batch_keep_their_answers(d):
     boxes = inboxes(d, 4)
     for box in boxes[:2]:
@@ -124,6 +138,19 @@ def test_held_and_released_rows_of_one_batch_keep_their_answers(d):
     rows = d.sql("SELECT message_id::text AS id, state FROM d.state")
     assert {r["id"]: r["state"] for r in rows} == run.state
     assert sorted(set(run.state.values())) == [1, 2]
+
+
+def test_bodies_of_usual_size_share_commits(d):
+    """A commit of its own for each costs four times as much (0032)."""
+    keys = [b.smtp_key for b in inboxes(d, 10)]
+    run = Run(d, keys, 600, 64 * 1024, 64)
+    assert run.end()["stored"] == 600
+    complete(d, run)
+    bytes_, commits = d.sql(
+        "SELECT min(octet_length(data)) AS n, count(DISTINCT xmin::text) AS c "
+        "FROM d.body")[0].values()
+    assert bytes_ > 32 * 1024  # else packing has made them small
+    assert commits < 150
 
 
 def test_large_bodies_are_streamed_in_bounded_memory(d):

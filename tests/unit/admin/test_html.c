@@ -10,6 +10,7 @@
 #include "admin/diff.h"
 #include "admin/html.h"
 #include "admin/message_read.h"
+#include "admin/narrow.h"
 #include "admin/view.h"
 #include "base/buf.h"
 
@@ -78,9 +79,15 @@ static const struct view_queue_row row = { .id = NASTY,
 	.subject = NASTY,
 	.reasons = NASTY,
 	.count = 3 };
+static const struct view_queue_tenant tenant = { .slug = NASTY };
+static char found[] = NASTY, terms[] = NASTY;
+static const struct narrow narrow = { found, terms };
 static const struct view_queue queue = { .rows = &row,
 	.row_count = 1,
+	.tenants = &tenant,
+	.tenant_count = 1,
 	.query = NASTY,
+	.narrow = &narrow,
 	.inbox = NASTY,
 	.box = NASTY,
 	.next = NASTY };
@@ -140,6 +147,8 @@ static struct view_message m = { .id = NASTY,
 	.next = NASTY,
 	.may_approve = true,
 	.may_reject = true,
+	.around = &row,
+	.around_count = 1,
 	.typed_note = NASTY };
 /* No view lets what a message says become markup. */
 static void

@@ -37,6 +37,8 @@ test_adapts(void **state)
 	size_t n = 0, i;
 
 	(void)state;
+	assert_int_equal(fill(d, "a.example", 0), 1);
+	end(d, "a.example", 1, DEST_REACHED, 0);
 	assert_int_equal(fill(d, "a.example", 0), 2);
 	end(d, "a.example", 2, DEST_REACHED, 0);
 	assert_int_equal(fill(d, "a.example", 0), 4);
@@ -102,13 +104,13 @@ test_what_began_before_closes_once(void **state)
 		dest_end(d, "x.example", DEST_REACHED, 0);
 	}
 	n = fill(d, "x.example", 0);
-	assert_int_equal(n, 12);
+	assert_int_equal(n, 11);
 	end(d, "x.example", n, DEST_UNREACHED, 5);
 	assert_int_equal(dest_closed_ms(d, "x.example", 5), 60000);
 	dests_free(d);
 }
 
-/* However many are dead, half of the places are for those that are well. */
+/* However many are dead, they take no place from those that are well. */
 static void
 test_the_dead_leave_room(void **state)
 {
@@ -118,14 +120,25 @@ test_the_dead_leave_room(void **state)
 	int i;
 
 	(void)state;
-	assert_int_equal(dest_begin(d, "live.example", 0), DEST_BEGUN);
-	dest_end(d, "live.example", DEST_REACHED, 0);
-	for (i = 0; i < 50; i++) {
+	for (i = 0; i < 30; i++) {
+		assert_int_equal(dest_begin(d, "live.example", 0), DEST_BEGUN);
+		dest_end(d, "live.example", DEST_REACHED, 0);
+	}
+	for (i = 0; i < 200; i++) {
 		(void)snprintf(name, sizeof(name), "dead%d.example", i);
 		n += fill(d, name, 0);
 	}
-	assert_int_equal(n, 10);
-	assert_int_equal(fill(d, "live.example", 0), 3);
+	assert_int_equal(n, 20 * DEST_UNPROVEN_SHARE);
+	assert_int_equal(dest_begin(d, "dead150.example", 0), DEST_UNPROVEN);
+	assert_true(dests_have_room(d));
+	assert_int_equal(fill(d, "live.example", 0), 20);
+	assert_false(dests_have_room(d));
+	/* One that answers counts with those that are well, from then on. */
+	dest_end(d, "dead0.example", DEST_REACHED, 0);
+	assert_int_equal(dest_begin(d, "dead0.example", 0), DEST_FULL);
+	dest_end(d, "live.example", DEST_UNREACHED, 0);
+	assert_true(dests_have_room(d));
+	assert_int_equal(fill(d, "dead0.example", 0), 2);
 	dests_free(d);
 }
 
@@ -144,9 +157,9 @@ test_forgets(void **state)
 		dest_end(d, name, DEST_REACHED, (uint64_t)i * 1000);
 	}
 	/* The oldest is new again. */
-	assert_int_equal(fill(d, "d0.example", 20000000), 2);
-	end(d, "d0.example", 2, DEST_NOTHING, 20000000);
-	assert_int_equal(fill(d, "d19999.example", 20000000), 3);
+	assert_int_equal(fill(d, "d0.example", 20000000), 1);
+	end(d, "d0.example", 1, DEST_NOTHING, 20000000);
+	assert_int_equal(fill(d, "d19999.example", 20000000), 2);
 	dests_free(d);
 }
 

@@ -111,6 +111,11 @@ static const struct want secrets[] = {
 	  "1_2_abcdefghijkmnpqrstvwxyz0123456789abcdefghijk"
 	  "mnpqrstvw",
 	    F(ACCESS_TOKEN) },
+	{ "pst_test_"
+	  "1_2_abcdefghijkmnpqrstvwxyz0123456789abcdefghijk"
+	  "mnpqrstvw",
+	    F(ACCESS_TOKEN) },
+	{ "pst_test_1_2_short", 0 },
 	{ "go to https://bot:s3cret"
 	  "Pw@db.example/x",
 	    F(URL_PASSWORD) },

@@ -19,6 +19,14 @@ test_eight_bit(void **state)
 {
 	static const struct fact facts[] = {
 		{ "declared", BODY(UTF8_8BIT, "\xc3\xa9"), E_NONE },
+		{ "declared, and is not",
+		    BODY(UTF8_8BIT, "4111\xff"
+				    "1111"),
+		    E_MESSAGE_MALFORMED },
+		{ "declared, too long", BODY(UTF8_8BIT, "\xc0\xbc"),
+		    E_MESSAGE_MALFORMED },
+		{ "declared, cut by the line", BODY(UTF8_8BIT, "\xc3\r\n\xa9"),
+		    E_MESSAGE_MALFORMED },
 		{ "declared latin-1",
 		    BODY("Content-Type: text/plain; charset=iso-8859-1\r\n"
 			 "Content-Transfer-Encoding: 8bit",
@@ -92,7 +100,12 @@ test_encodings(void **state)
 		{ "quoted-printable, right", BODY(QP, "a=3D=c3=A9=\r\nb=20"),
 		    E_NONE },
 		{ "quoted-printable, soft break with space",
-		    BODY(QP, "a= \t\r\nb"), E_NONE },
+		    BODY(QP, "4111 1111 1111 1= \r\n111"),
+		    E_MESSAGE_MALFORMED },
+		{ "quoted-printable, soft break with tab",
+		    BODY(QP, "a=\t\r\nb"), E_MESSAGE_MALFORMED },
+		{ "quoted-printable, space at the end",
+		    BODY(QP, "a \r\nb=3D \r\n"), E_NONE },
 		{ "quoted-printable, bare =", BODY(QP, "<a href=\"x\">"),
 		    E_MESSAGE_MALFORMED },
 		{ "quoted-printable, one digit", BODY(QP, "a=3"),

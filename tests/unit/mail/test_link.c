@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: ISC */
-/* mail/finding_link.c: where links say they lead, and where they do. */
+/* Where links say they lead, and where they do; is there one at all? */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "mail/finding.h"
+#include "mail/structure.h"
 
 #define ODD (UINT64_C(1) << FINDING_LINK_ODD)
 #define DIFFERS (UINT64_C(1) << FINDING_LINK_MISMATCH)
@@ -74,11 +78,71 @@ test_links(void **state)
 	}
 }
 
+/* What the quick search says of a text that passes by, cut anywhere. */
+static bool
+has_links(const char *type, const char *charset, enum mime_encoding encoding,
+    const char *text, size_t cut)
+{
+	struct finding_scan scan = { 0 };
+	struct mime_part part = { .kind = MIME_LEAF, .encoding = encoding };
+	bool got;
+
+	(void)snprintf(part.type, sizeof(part.type), "%s", type);
+	(void)snprintf(part.charset, sizeof(part.charset), "%s", charset);
+	if (finding_watch.begin(&scan, &part)) {
+		finding_watch.data(&scan, text, cut);
+		finding_watch.data(&scan, text + cut, strlen(text) - cut);
+	}
+	finding_scan_part(&scan, &part);
+	got = scan.links;
+	finding_scan_free(&scan);
+	return got;
+}
+
+static void
+test_has_links(void **state)
+{
+	static const struct {
+		const char *type, *charset, *text;
+		enum mime_encoding encoding;
+		bool has;
+	} facts[] = {
+		{ "text/plain", "utf-8", "Dear Ann: no. Bye", MIME_7BIT,
+		    false },
+		{ "text/plain", "", "see HTTPS://x.example", MIME_7BIT, true },
+		{ "text/plain", "", "see WWW.x.example", MIME_7BIT, true },
+		{ "text/plain", "", "ww.x w.w.w mailto", MIME_7BIT, false },
+		{ "text/plain", "", "MailTo:a@x.example", MIME_8BIT, true },
+		{ "text/plain", "", "an href", MIME_7BIT, false },
+		{ "text/html", "", "<a HREF=//x>y</a>", MIME_7BIT, true },
+		{ "text/html", "", "<p>a: b</p>", MIME_7BIT, false },
+		{ "text/plain", "", "http:=2F=2Fx.example", MIME_QP, true },
+		{ "text/plain", "", "aHR0cHM6Ly94LmV4YW1wbGU=", MIME_BASE64,
+		    true },
+		{ "text/plain", "utf-16", "x", MIME_8BIT, true }, /* unread */
+		{ "image/png", "", "http://x.example", MIME_8BIT, false },
+	};
+	size_t i, cut;
+
+	(void)state;
+	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
+		for (cut = 0; cut < strlen(facts[i].text); cut++) {
+			/* pieces of such a text are whole lines */
+			if (facts[i].encoding == MIME_QP && cut > 0)
+				break;
+			assert_int_equal(
+			    has_links(facts[i].type, facts[i].charset,
+				facts[i].encoding, facts[i].text, cut),
+			    facts[i].has);
+		}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_links),
+		cmocka_unit_test(test_has_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,238 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A filter that is played: what it is told, and what becomes of what it says
- * or does not say. tests/blackbox/test_filters.py has real ones.
+ * What a filter is told, and what becomes of what it says or does not say.
+ * tests/blackbox/test_filters.py has real ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <arpa/inet.h>
-#include <cmocka.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
-#include <event2/listener.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/loop.h"
-#include "milter/client.h"
-#include "milter/wire.h"
-
-#define MAIL                                                                   \
-	"From: bot@example.org\r\nSubject: a\r\n folded\r\nX-Empty:\r\n\r\n"   \
-	"one\r\n\r\ntwo\r\n"
-
-struct world {
-	struct loop *loop;
-	struct evconnlistener *listener;
-	struct bufferevent *peer;
-	struct milter_conf conf;
-	struct milter *m;
-	uint32_t steps; /* the filter can do without */
-	const char *at; /* letters answered by `say` instead of "c" */
-	struct str say; /* packets */
-	bool mute, drip;
-	struct buf told; /* "letter data\n", NUL as '|' */
-	unsigned done, rooms;
-};
-
-static void
-reply(struct world *w, const void *p, size_t n)
-{
-	size_t i;
-
-	if (!w->drip) {
-		bufferevent_write(w->peer, p, n);
-		return;
-	}
-	for (i = 0; i < n; i++) {
-		bufferevent_write(w->peer, (const char *)p + i, 1);
-		bufferevent_flush(w->peer, EV_WRITE, BEV_FLUSH);
-		event_base_loop(loop_base(w->loop), EVLOOP_NONBLOCK);
-	}
-}
-
-static uint32_t
-quiet_bit(char letter)
-{
-	switch (letter) {
-	case 'C':
-		return MILTER_QUIET_CONNECT;
-	case 'H':
-		return MILTER_QUIET_HELO;
-	case 'M':
-		return MILTER_QUIET_MAIL;
-	case 'R':
-		return MILTER_QUIET_RCPT;
-	case 'T':
-		return MILTER_QUIET_DATA;
-	case 'L':
-		return MILTER_QUIET_HEADER;
-	case 'N':
-		return MILTER_QUIET_EOH;
-	case 'B':
-		return MILTER_QUIET_BODY;
-	default:
-		return 0;
-	}
-}
-
-static void
-answer(struct world *w, char letter)
-{
-	struct buf b = { 0 };
-	size_t at;
-
-	if (letter == 'O') {
-		at = milter_packet_begin(&b, 'O');
-		buf_u32(&b, 6);
-		buf_u32(&b, 0x1ff);
-		buf_u32(&b, w->steps);
-		milter_packet_end(&b, at);
-		reply(w, b.p, b.n);
-		buf_free(&b);
-	} else if (w->at != NULL && strchr(w->at, letter) != NULL) {
-		reply(w, w->say.p, w->say.n);
-	} else if (letter != 'D' && (w->steps & quiet_bit(letter)) == 0) {
-		reply(w, "\0\0\0\1c", 5);
-	}
-}
-
-static void
-note(struct world *w, const struct milter_packet *p)
-{
-	size_t i;
-
-	buf_putc(&w->told, p->letter);
-	for (i = 0; i < p->data.n && p->letter != 'O'; i++)
-		buf_putc(&w->told, p->data.p[i] == '\0' ? '|' : p->data.p[i]);
-	buf_putc(&w->told, '\n');
-}
-
-static void
-on_read(struct bufferevent *bev, void *arg)
-{
-	struct world *w = arg;
-	struct evbuffer *in = bufferevent_get_input(bev);
-	struct milter_packet p;
-	long n;
-
-	while ((n = milter_packet_take(
-		    &p, (struct str){ (char *)evbuffer_pullup(in, -1),
-			    evbuffer_get_length(in) })) > 0) {
-		char letter = p.letter;
-
-		note(w, &p);
-		evbuffer_drain(in, (size_t)n);
-		if (!w->mute)
-			answer(w, letter);
-	}
-	assert_true(n == 0);
-}
-
-static void
-on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr,
-    int len, void *arg)
-{
-	struct world *w = arg;
-
-	(void)l, (void)addr, (void)len;
-	w->peer = bufferevent_socket_new(
-	    loop_base(w->loop), fd, BEV_OPT_CLOSE_ON_FREE);
-	bufferevent_setcb(w->peer, on_read, NULL, NULL, w);
-	bufferevent_enable(w->peer, EV_READ | EV_WRITE);
-}
-
-static void
-on_done(void *arg)
-{
-	((struct world *)arg)->done++;
-}
-
-static void
-on_room(void *arg)
-{
-	((struct world *)arg)->rooms++;
-}
-
-static int
-setup(void **state)
-{
-	struct world *w = calloc(1, sizeof(*w));
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t len = sizeof(in);
-
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	w->loop = loop_new();
-	w->listener = evconnlistener_new_bind(loop_base(w->loop), on_accept, w,
-	    LEV_OPT_CLOSE_ON_FREE, 8, (struct sockaddr *)&in, sizeof(in));
-	assert_non_null(w->listener);
-	assert_int_equal(getsockname(evconnlistener_get_fd(w->listener),
-			     (struct sockaddr *)&in, &len),
-	    0);
-	memcpy(&w->conf.addr, &in, sizeof(in));
-	w->conf.addr_len = sizeof(in);
-	w->conf.timeout_ms = 5000;
-	*state = w;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct world *w = *state;
-
-	milter_free(w->m);
-	if (w->peer != NULL)
-		bufferevent_free(w->peer);
-	if (w->listener != NULL)
-		evconnlistener_free(w->listener);
-	loop_free(w->loop);
-	buf_free(&w->told);
-	free(w);
-	return 0;
-}
-
-static void
-start(struct world *w)
-{
-	static const struct str rcpt[] = { str_lit("a@example.net"),
-		str_lit("b@example.net") };
-	const struct milter_mail mail = { "mx.example.org", "msg_1",
-		"bot@example.org", rcpt, 2 };
-
-	milter_free(w->m);
-	if (w->peer != NULL)
-		bufferevent_free(w->peer);
-	w->peer = NULL;
-	buf_clear(&w->told);
-	w->done = 0;
-	w->m = milter_start(w->loop, &w->conf, &mail, on_done, on_room, w);
-}
-
-static const struct milter_result *
-finish(struct world *w)
-{
-	milter_finish(w->m);
-	while (w->done == 0)
-		event_base_loop(loop_base(w->loop), EVLOOP_ONCE);
-	assert_int_equal(w->done, 1);
-	return milter_result(w->m);
-}
-
-static const struct milter_result *
-show(struct world *w)
-{
-	start(w);
-	assert_true(milter_feed(w->m, MAIL, sizeof(MAIL) - 1));
-	return finish(w);
-}
+#include "tests/unit/milter/played.h"
 
 static void
 assert_told(struct world *w, const char *want)
@@ -261,13 +32,15 @@ test_what_it_is_told(void **state)
 	assert_int_equal(show(w)->verdict, MILTER_ACCEPT);
 	assert_told(w, all);
 	/* the same, a byte at a time, and answered a byte at a time */
-	w->drip = true;
+	w->drip = event_new(loop_base(w->loop), -1, 0, on_drip, w);
 	start(w);
 	for (i = 0; i < sizeof(MAIL) - 1; i++)
 		(void)milter_feed(w->m, &mail[i], 1);
 	assert_int_equal(finish(w)->verdict, MILTER_ACCEPT);
 	assert_told(w, all);
-	w->drip = false;
+	assert_true(w->dripped > 40 && w->drops.n == 0);
+	event_free(w->drip);
+	w->drip = NULL;
 	w->steps = MILTER_NO_CONNECT | MILTER_NO_HELO | MILTER_NO_MAIL |
 		   MILTER_NO_RCPT | MILTER_NO_DATA | MILTER_NO_BODY |
 		   MILTER_NO_EOH | MILTER_QUIET_HEADER | MILTER_LEADING_SPACE;
@@ -402,7 +175,7 @@ fill(struct world *w, void (*room)(void *arg))
 
 	memset(line, 'x', sizeof(line));
 	memcpy(line + sizeof(line) - 2, "\r\n", 2);
-	w->m = milter_start(w->loop, &w->conf, &mail, on_done, room, w);
+	w->m = milter_start(w->loop, &w->conf, NULL, &mail, on_done, room, w);
 	(void)milter_feed(w->m, "A: b\r\n\r\n", 8);
 	while (
 	    w->told.n == 0 || memmem(w->told.p, w->told.n, "\nN\n", 3) == NULL)
@@ -489,6 +262,11 @@ test_conf(void **state)
 		{ "a unix:/x 0s", false },
 		{ "a unix:/x 601s", false },
 		{ "a unix:/x drop", false },
+		{ "a unix:/x 2s hold max=1", true },
+		{ "a unix:/x max=1000", true },
+		{ "a unix:/x max=0", false },
+		{ "a unix:/x max=1001", false },
+		{ "a unix:/x max=", false },
 	};
 	struct milter_conf c;
 	const char *why;

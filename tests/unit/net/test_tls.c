@@ -22,7 +22,7 @@ shake(struct fixture *f, struct net_tls *server, struct net_tls *client,
 	assert_true(net_stream_serve_tls(f->server.s, server));
 	ends_watch(&f->client, net_stream_new(f->base, f->fds[1]));
 	f->fds[1] = -1;
-	assert_true(net_stream_ask_tls(f->client.s, client, host, check));
+	assert_true(net_stream_ask_tls(f->client.s, client, host, check, NULL));
 	ends_settle(f);
 }
 
@@ -97,7 +97,7 @@ test_upgrade_carries_nothing(void **state)
 	ends_watch(&f->client, net_stream_new(f->base, f->fds[1]));
 	f->fds[1] = -1;
 	assert_true(net_stream_ask_tls(
-	    f->client.s, client, "mx.example.org", NET_TLS_VERIFY));
+	    f->client.s, client, "mx.example.org", NET_TLS_VERIFY, NULL));
 	ends_settle(f);
 	assert_true(f->client.connected);
 	net_stream_write(f->client.s, "EHLO", 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* The page of metrics.h: three fixed answers on a local address. */
+#include "net/metrics_http.h"
+
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <event2/http.h>
@@ -13,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/str.h"
 #include "base/xalloc.h"
+#include "net/listen.h"
 
 struct metrics_http {
 	struct evhttp *http;
@@ -84,39 +86,19 @@ on_ready(struct evhttp_request *req, void *arg)
 	buf_free(&out);
 }
 
-static bool
-split_listen(const char *listen, char *host, size_t size, uint16_t *port)
-{
-	const char *colon = strrchr(listen, ':');
-	unsigned long long v;
-	size_t n;
-
-	if (colon == NULL || !str_to_u64(str_of(colon + 1), 65535, &v))
-		return false;
-	n = (size_t)(colon - listen);
-	if (n >= 2 && listen[0] == '[' && listen[n - 1] == ']') {
-		listen++;
-		n -= 2;
-	}
-	if (n == 0 || n >= size)
-		return false;
-	memcpy(host, listen, n);
-	host[n] = '\0';
-	*port = (uint16_t)v;
-	return true;
-}
-
 struct metrics_http *
 metrics_http_start(struct loop *loop, const char *listen,
     metrics_ready_fn *ready, void *arg, struct err *err)
 {
 	struct metrics_http *h;
-	char host[128];
-	uint16_t port;
+	struct err why = { 0 };
+	/* Not evhttp_bind_socket(): it fails, and leaves errno 0, where the
+	 * host has no address but loopback ones. */
+	evutil_socket_t fd = net_bind(listen, false, &why);
 
-	if (!split_listen(listen, host, sizeof(host), &port)) {
-		err_set(err, EINVAL, "metrics.listen: '%.64s' is not host:port",
-		    listen);
+	if (fd < 0) {
+		err_set(err, why.code != 0 ? why.code : EINVAL,
+		    "metrics.listen: %s", why.text);
 		return NULL;
 	}
 	h = xcalloc(1, sizeof(*h));
@@ -131,12 +113,8 @@ metrics_http_start(struct loop *loop, const char *listen,
 	(void)evhttp_set_cb(h->http, "/metrics", on_metrics, h);
 	(void)evhttp_set_cb(h->http, "/healthz", on_health, h);
 	(void)evhttp_set_cb(h->http, "/readyz", on_ready, h);
-	if (evhttp_bind_socket(h->http, host, port) != 0) {
-		err_set(err, errno, "metrics.listen: %s: %s", listen,
-		    strerror(errno));
-		metrics_http_free(h);
-		return NULL;
-	}
+	/* It is the server's from here on. */
+	BUG_ON(evhttp_accept_socket(h->http, fd) != 0);
 	return h;
 }
 

@@ -1,0 +1,278 @@
+-- SPDX-License-Identifier: ISC
+-- 0016_sets.sql - the worker's calls for many leases at once (decision 0047).
+-- Each does in one transaction what fetch_1, attempt_1, dot_1 and done_1 do
+-- for what is plain: the lease is alive, the gate would say go, nothing waits
+-- for a lock. It answers with the numbers of the leases it did that for; what
+-- is not among them was not touched, and the worker asks for that alone.
+SET LOCAL ROLE p_owner;
+GRANT CREATE ON SCHEMA d, api TO p_relay;
+
+SET LOCAL ROLE p_relay;
+
+-- The numbers of the leases that are alive, and whose they are: their
+-- messages may be read in this call. State rows are locked before queue rows,
+-- and what another holds is left out, so that nothing here waits in a circle.
+CREATE FUNCTION d.leased_set(ts bigint[], mids uuid[], doms text[],
+	leases uuid[]) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE
+	alive int[];
+	ids uuid[];
+	whose text;
+BEGIN
+	WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
+	    WITH ORDINALITY x(t, mid, dom, lease, i)),
+	s AS MATERIALIZED (SELECT x.*, y.version, y.round FROM x JOIN d.state y
+	    ON y.message_id = x.mid AND y.tenant_id = x.t
+	    WHERE y.state = 7 FOR UPDATE OF y SKIP LOCKED),
+	q AS MATERIALIZED (SELECT s.i, s.mid, y.worker FROM s JOIN d.send_q y
+	    ON y.message_id = s.mid AND y.tenant_id = s.t AND y.domain = s.dom
+	    WHERE y.lease = s.lease AND y.lease_until > clock_timestamp()
+	    AND y.version = s.version AND y.round = s.round
+	    FOR UPDATE OF y SKIP LOCKED)
+	SELECT array_agg(q.i), array_agg(q.mid), min(q.worker) INTO alive, ids,
+	    whose FROM q WHERE q.worker = (SELECT min(z.worker) FROM q z);
+	PERFORM set_config('postern.msg', coalesce(ids::text, ''), true),
+	    set_config('postern.actor', 'worker:' || whose, true);
+	RETURN coalesce(alive, '{}');
+END $$;
+
+-- Of the leases that are alive, those that the gate lets go on (d.gate), with
+-- what is needed to say so. `was`: the states of the recipients that are
+-- named, one at least and none twice; not `never`: those of no recipient.
+CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
+	alive int[], was smallint[], never smallint[]) RETURNS int[]
+	LANGUAGE plpgsql AS $$
+DECLARE
+	now_at timestamptz := clock_timestamp();
+BEGIN
+	RETURN (WITH g AS MATERIALIZED (
+		SELECT x.i, x.t, x.mid, x.dom, x.ix::smallint[] AS ix
+		FROM unnest(ts, mids, doms, ixs) WITH ORDINALITY
+	        x(t, mid, dom, ix, i)
+		JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+		    AND q.domain = x.dom
+		JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
+		    AND z.version = q.version AND z.round = q.round
+		    AND z.digest = q.digest
+		JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
+		    AND m.version = z.version AND m.digest = z.digest
+		JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
+		JOIN d.tenant n ON n.tenant_id = x.t
+		WHERE x.i = ANY (alive)
+		AND d.gate_why(m, z, q, b, n, EXISTS (SELECT 1 FROM d.global_pause p
+		    WHERE p.paused_at IS NOT NULL), now_at, 'o') IS NULL
+	), v AS (
+		SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
+		    AND v.tenant_id = g.t AND v.domain = g.dom
+		GROUP BY g.i, g.ix
+		HAVING count(*) FILTER (WHERE v.ix = ANY (g.ix)
+		    AND v.status = ANY (was)) = cardinality(g.ix)
+		AND cardinality(g.ix) > 0
+		AND bool_and(v.status <> ALL (never))
+		AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
+		    WHERE e.entry IN (v.canon, '@' || v.domain)
+		    AND e.ended_at IS NULL AND (e.expires_at IS NULL
+		    OR e.expires_at > now_at) AND (e.tenant_id = 0
+		    OR e.tenant_id = v.tenant_id
+		    AND e.inbox_id IN (0, v.inbox_id))))
+	) SELECT coalesce(array_agg(v.i), '{}') FROM v);
+END $$;
+
+-- What fetch_1 says of each, and the body of those whose only piece is small.
+CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
+	leases uuid[], small int) RETURNS TABLE (status int, code text, i int,
+	deployment bytea, epoch int,
+	tenant_id bigint, inbox_id bigint, version smallint, round smallint,
+	test boolean, digest bytea, mail_from text, rcpts text, params text,
+	size bigint, chunks int, body_tag bytea, send_at bigint,
+	not_after bigint, release_by text, release_mode smallint,
+	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
+	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
+	may_duplicate boolean, routed boolean, released_us bigint,
+	proofs bytea, one_click boolean, data bytea)
+	LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.msg = '' AS $$
+#variable_conflict use_column
+BEGIN
+	PERFORM set_config('postern.msg', coalesce((SELECT array_agg(x.mid)::text
+	    FROM unnest(ts, mids, doms, leases) x(t, mid, dom, lease)
+	    JOIN d.state s ON s.message_id = x.mid AND s.tenant_id = x.t
+	        AND s.state = 7
+	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+	        AND q.domain = x.dom AND q.lease = x.lease
+	        AND q.lease_until > clock_timestamp()
+	        AND q.version = s.version AND q.round = s.round), ''), true);
+	RETURN QUERY SELECT 200, NULL::text, x.i::int, y.deployment, y.epoch,
+	    m.tenant_id,
+	    m.inbox_id, m.version, r.round, m.test, m.digest, m.mail_from,
+	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
+	    m.body_tag, m.send_at, m.not_after, r.by_what::text, r.mode,
+	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
+	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
+	        FROM d.delivery v WHERE v.message_id = x.mid
+	        AND v.tenant_id = x.t AND v.domain = x.dom
+	        AND v.status IN (0, 4)), q.attempts,
+	    d.us(clock_timestamp()), q.give_up_at, b.may_duplicate,
+	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, x.t)
+	        AND z.ended_at IS NULL), d.us(r.at),
+	    (SELECT string_agg(int4send(octet_length(p.packed)) || p.packed, '')
+	        FROM d.decision_proof p WHERE p.message_id = x.mid
+	        AND p.tenant_id = x.t AND p.version = q.version
+	        AND p.round = q.round), b.one_click,
+	    (SELECT o.data FROM d.body o WHERE o.message_id = x.mid
+	        AND o.tenant_id = x.t AND o.version = m.version
+	        AND o.inbox_id = m.inbox_id AND o.seq = 0 AND m.chunks = 1
+	        AND m.size <= small)
+	    FROM unnest(ts, mids, doms, leases) WITH ORDINALITY
+	        x(t, mid, dom, lease, i)
+	    JOIN d.state s ON s.message_id = x.mid AND s.tenant_id = x.t
+	        AND s.state = 7
+	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+	        AND q.domain = x.dom AND q.lease = x.lease
+	        AND q.lease_until > clock_timestamp()
+	        AND q.version = s.version AND q.round = s.round
+	    JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
+	        AND m.version = q.version
+	    JOIN d.release r ON r.message_id = x.mid AND r.tenant_id = x.t
+	        AND r.version = q.version AND r.round = q.round
+	        AND r.digest = q.digest
+	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = m.inbox_id
+	    LEFT JOIN d.deployment y ON y.one;
+END $$;
+
+-- Before MAIL FROM: the recipients `ix` ('{1,2}') of each are being sent now.
+CREATE FUNCTION api.attempts_1(ts bigint[], mids uuid[], doms text[],
+	leases uuid[], mxs text[], tlss text[], ixs text[])
+	RETURNS TABLE (status int, code text, i int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	alive int[];
+	go int[];
+BEGIN
+	PERFORM set_config('synchronous_commit', 'off', true);
+	alive := d.leased_set(ts, mids, doms, leases);
+	go := d.gate_set(ts, mids, doms, ixs, alive, '{0,4}', '{1}');
+	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	    FROM unnest(ts, mids, doms, mxs, tlss, ixs) WITH ORDINALITY
+	        x(t, mid, dom, mx, tls, ixs, i) WHERE x.i = ANY (go)),
+	u AS (UPDATE d.delivery v SET status = 1 FROM x
+	    WHERE v.message_id = x.mid AND v.tenant_id = x.t
+	    AND v.domain = x.dom AND v.ix = ANY (x.ix))
+	INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n, round,
+	    worker, mx, tls)
+	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce((SELECT max(z.n)
+	    FROM d.attempt z WHERE z.message_id = x.mid AND z.tenant_id = x.t
+	    AND z.domain = x.dom), 0) + 1, q.round, q.worker, left(x.mx, 255),
+	    left(x.tls, 100)
+	    FROM x JOIN d.send_q q ON q.message_id = x.mid
+	        AND q.tenant_id = x.t AND q.domain = x.dom;
+	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(go) z;
+END $$;
+
+-- The last gate: what commits here is what may leave. Inboxes are locked
+-- first, as everywhere, but none is waited for.
+CREATE FUNCTION api.dots_1(ts bigint[], mids uuid[], doms text[], leases uuid[],
+	ixs text[]) RETURNS TABLE (status int, code text, i int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	free int[];
+	alive int[];
+	go int[];
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	WITH x AS MATERIALIZED (SELECT x.i, q.tenant_id, q.inbox_id
+	    FROM unnest(ts, mids, doms) WITH ORDINALITY
+	        x(t, mid, dom, i)
+	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+	        AND q.domain = x.dom),
+	b AS MATERIALIZED (SELECT b.tenant_id, b.inbox_id
+	    FROM (SELECT DISTINCT x.tenant_id, x.inbox_id FROM x) y
+	    JOIN d.inbox b ON b.tenant_id = y.tenant_id
+	        AND b.inbox_id = y.inbox_id
+	    FOR NO KEY UPDATE OF b SKIP LOCKED)
+	SELECT array_agg(x.i) INTO free FROM x JOIN b
+	    ON b.tenant_id = x.tenant_id AND b.inbox_id = x.inbox_id;
+	alive := d.leased_set(ts, mids, doms, leases);
+	-- A new look: nothing of an inbox that is locked changes any more.
+	go := d.gate_set(ts, mids, doms, ixs, ARRAY(SELECT unnest(alive)
+	    INTERSECT SELECT unnest(free)), '{1}', '{2}');
+	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	    FROM unnest(ts, mids, doms, ixs) WITH ORDINALITY
+	        x(t, mid, dom, ixs, i) WHERE x.i = ANY (go)),
+	u AS (UPDATE d.delivery v SET status = 2 FROM x
+	    WHERE v.message_id = x.mid AND v.tenant_id = x.t
+	    AND v.domain = x.dom AND v.ix = ANY (x.ix))
+	UPDATE d.attempt a SET dot_at = clock_timestamp() FROM x
+	    WHERE a.message_id = x.mid AND a.tenant_id = x.t
+	    AND a.domain = x.dom AND a.ended_at IS NULL;
+	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(go) z;
+END $$;
+
+-- All that was asked of the host has been taken by it, with one reply, and
+-- nothing of the domain is left.
+CREATE FUNCTION api.sents_1(ts bigint[], mids uuid[], doms text[],
+	leases uuid[], ixs text[], codes int[], enhs text[], replies text[])
+	RETURNS TABLE (status int, code text, i int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	alive int[];
+	sent int[];
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	alive := d.leased_set(ts, mids, doms, leases);
+	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	    FROM unnest(ts, mids, doms, ixs, codes, enhs, replies)
+	        WITH ORDINALITY x(t, mid, dom, ixs, c, e, p, i)
+	    WHERE x.i = ANY (alive)),
+	g AS MATERIALIZED (SELECT x.* FROM x WHERE (SELECT
+	    count(*) FILTER (WHERE v.ix = ANY (x.ix)) = cardinality(x.ix)
+	    AND bool_and(CASE WHEN v.ix = ANY (x.ix) THEN v.status = 2
+	        ELSE v.status NOT IN (0, 1, 2, 4) END)
+	    FROM d.delivery v WHERE v.message_id = x.mid
+	    AND v.tenant_id = x.t AND v.domain = x.dom)),
+	u AS (UPDATE d.delivery v SET status = 3, attempts = v.attempts + 1,
+	    reply_code = g.c, enhanced = left(g.e, 16), reply = left(g.p, 1024),
+	    next_attempt_at = NULL FROM g WHERE v.message_id = g.mid
+	    AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
+	a AS (UPDATE d.attempt a SET ended_at = clock_timestamp(),
+	    result = left(g.p, 300) FROM g WHERE a.message_id = g.mid
+	    AND a.tenant_id = g.t AND a.domain = g.dom AND a.ended_at IS NULL),
+	q AS (DELETE FROM d.send_q q USING g WHERE q.message_id = g.mid
+	    AND q.tenant_id = g.t AND q.domain = g.dom)
+	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
+	-- As d.state_derive: while another row of it is leased, it is being sent.
+	WITH x AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p
+	    FROM unnest(ts, mids, replies) WITH ORDINALITY
+	        x(t, mid, p, i)
+	    WHERE x.i = ANY (sent) GROUP BY 1, 2),
+	z AS MATERIALIZED (SELECT x.mid, x.t, x.p, CASE WHEN EXISTS (SELECT 1
+	    FROM d.send_q q WHERE q.message_id = x.mid AND q.tenant_id = x.t
+	    AND q.lease IS NOT NULL) THEN 7::smallint
+	    ELSE d.derived(x.mid, x.t) END AS st FROM x)
+	UPDATE d.state y SET state = z.st, detail = left(z.p, 300) FROM z
+	    WHERE y.message_id = z.mid AND y.tenant_id = z.t AND y.state <> z.st;
+	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,
+	    json_build_object('domain', x.dom, 'ix', x.ix::int[], 'result',
+	    array_fill(3, ARRAY[cardinality(x.ix::int[])]), 'code',
+	    array_fill(x.c, ARRAY[cardinality(x.ix::int[])]), 'state',
+	    y.state)::text
+	    FROM unnest(ts, mids, doms, ixs, codes) WITH ORDINALITY
+	        x(t, mid, dom, ix, c, i)
+	    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
+	    WHERE x.i = ANY (sent);
+	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(sent) z;
+END $$;
+
+RESET ROLE;
+SET LOCAL ROLE p_relay;
+GRANT EXECUTE ON FUNCTION api.fetches_1, api.attempts_1, api.dots_1,
+	api.sents_1 TO l_worker;
+SET LOCAL ROLE p_owner;
+REVOKE CREATE ON SCHEMA d, api FROM p_relay;

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: ISC */
+/* relay_set.c - the lanes: who waits, who goes together, who goes alone. */
+#include "store/relay_set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loop.h"
+#include "base/xalloc.h"
+
+#define SET_MAX 64
+#define BUSY_MAX 2 /* lanes with a call under way */
+#define SMALL_BODY 65536 /* bytes that are read together with the message */
+
+/* One call for several; a place is NULL once its op was cancelled. */
+struct relay_set {
+	struct relay_lane *lane;
+	size_t n;
+	struct relay_op *op[SET_MAX];
+};
+
+static const char *const set_sql[RELAY_LANES] = {
+	[RELAY_LANE_FETCH] = "select * from api.fetches_1($1,$2,$3,$4,$5)",
+	[RELAY_LANE_ATTEMPT] =
+	    "select * from api.attempts_1($1,$2,$3,$4,$5,$6,$7)",
+	[RELAY_LANE_DOT] = "select * from api.dots_1($1,$2,$3,$4,$5)",
+	[RELAY_LANE_SENT] =
+	    "select * from api.sents_1($1,$2,$3,$4,$5,$6,$7,$8)",
+};
+
+void
+relay_item_ix(struct relay_item *item, const int *ix, size_t n)
+{
+	size_t i, at = 0;
+
+	BUG_ON(n > RELAY_SET_RCPTS);
+	item->ix[at++] = '{';
+	for (i = 0; i < n; i++)
+		at += (size_t)snprintf(item->ix + at, sizeof(item->ix) - at,
+		    "%s%d", i > 0 ? "," : "", ix[i]);
+	(void)snprintf(item->ix + at, sizeof(item->ix) - at, "}");
+}
+
+static void
+text_arg(struct pg_args *a, const struct relay_set *set, size_t offset)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_TEXT);
+	for (i = 0; i < set->n; i++)
+		pg_item_str(
+		    a, str_of((const char *)&set->op[i]->item + offset));
+	pg_array_end(a);
+}
+
+static void
+lease_args(struct pg_args *a, const struct relay_set *set)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_I64);
+	for (i = 0; i < set->n; i++)
+		pg_item_i64(a, set->op[i]->item.lease.tenant);
+	pg_array_end(a);
+	pg_array_begin(a, PG_ELEM_UUID);
+	for (i = 0; i < set->n; i++)
+		pg_item_uuid(a, &set->op[i]->item.lease.message);
+	pg_array_end(a);
+	text_arg(a, set, offsetof(struct relay_item, lease.domain));
+	pg_array_begin(a, PG_ELEM_UUID);
+	for (i = 0; i < set->n; i++)
+		pg_item_uuid(a, &set->op[i]->item.lease.lease);
+	pg_array_end(a);
+}
+
+static void
+code_arg(struct pg_args *a, const struct relay_set *set)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_I32);
+	for (i = 0; i < set->n; i++)
+		pg_item_i32(a, set->op[i]->item.code);
+	pg_array_end(a);
+}
+
+static void
+set_args(struct pg_args *a, const struct relay_set *set)
+{
+	lease_args(a, set);
+	switch (set->lane->kind) {
+	case RELAY_LANE_FETCH:
+		pg_i32(a, SMALL_BODY);
+		return;
+	case RELAY_LANE_ATTEMPT:
+		text_arg(a, set, offsetof(struct relay_item, mx));
+		text_arg(a, set, offsetof(struct relay_item, tls));
+		text_arg(a, set, offsetof(struct relay_item, ix));
+		return;
+	case RELAY_LANE_DOT:
+		text_arg(a, set, offsetof(struct relay_item, ix));
+		return;
+	case RELAY_LANE_SENT:
+		text_arg(a, set, offsetof(struct relay_item, ix));
+		code_arg(a, set);
+		text_arg(a, set, offsetof(struct relay_item, enhanced));
+		text_arg(a, set, offsetof(struct relay_item, text));
+		return;
+	case RELAY_LANES:
+		break;
+	}
+	BUG_ON(true);
+}
+
+static void lanes_kick(struct relay *r);
+
+/* Its call is back. */
+static void
+lane_rests(struct relay_lane *lane)
+{
+	lane->set = NULL;
+	lane->relay->lanes_busy--;
+	lanes_kick(lane->relay);
+}
+
+static void
+go_alone(struct relay_op *op)
+{
+	op->req = pg_call_move(
+	    op->relay->pool, op->sql, &op->single, op->single_done, op);
+}
+
+/* The one that its lane waits for. */
+static void
+on_first(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_set *set = arg;
+	struct relay_op *op = set->op[0];
+
+	lane_rests(set->lane);
+	free(set);
+	if (op != NULL) {
+		op->set = NULL;
+		op->single_done(op, err, res);
+	}
+}
+
+static void
+answer_row(struct relay_set *set, const struct pg_result *res, int row)
+{
+	int i = pg_get_int(res, row, "i");
+	struct relay_op *op;
+
+	if (i < 1 || (size_t)i > set->n || set->op[i - 1] == NULL)
+		return;
+	op = set->op[i - 1];
+	set->op[i - 1] = NULL;
+	op->set = NULL;
+	op->set_done(op, PG_OK, res, row);
+}
+
+/* An answer may cancel others of the set. */
+static void
+on_set(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_set *set = arg;
+	size_t i;
+	int row;
+
+	lane_rests(set->lane);
+	for (row = 0; err == PG_OK && row < pg_rows(res); row++)
+		answer_row(set, res, row);
+	for (i = 0; i < set->n; i++) {
+		struct relay_op *op = set->op[i];
+
+		if (op == NULL)
+			continue;
+		set->op[i] = NULL;
+		op->set = NULL;
+		if (err == PG_UNSENT || err == PG_LOST)
+			op->set_done(op, err, NULL, 0);
+		else
+			go_alone(op);
+	}
+	free(set);
+}
+
+static void
+lane_run(struct relay_lane *lane)
+{
+	struct relay_set *set = xcalloc(1, sizeof(*set));
+	struct pg_args a = { 0 };
+	struct relay_op *op;
+
+	set->lane = lane;
+	lane->set = set;
+	lane->relay->lanes_busy++;
+	while (set->n < SET_MAX && (op = TAILQ_FIRST(&lane->waiting)) != NULL) {
+		TAILQ_REMOVE(&lane->waiting, op, queued);
+		op->waits = false;
+		op->set = set;
+		op->place = set->n;
+		set->op[set->n++] = op;
+	}
+	if (set->n == 1) {
+		(void)pg_call_move(lane->relay->pool, set->op[0]->sql,
+		    &set->op[0]->single, on_first, set);
+		return;
+	}
+	set_args(&a, set);
+	(void)pg_call_move(
+	    lane->relay->pool, set_sql[lane->kind], &a, on_set, set);
+}
+
+/* In turn, so that no lane waits for ever. */
+static void
+lanes_run(void *arg)
+{
+	struct relay *r = arg;
+	int n;
+
+	r->kicked = false;
+	for (n = 0; n < RELAY_LANES && r->lanes_busy < BUSY_MAX; n++) {
+		struct relay_lane *lane = &r->lane[r->lane_next];
+
+		r->lane_next = (r->lane_next + 1) % RELAY_LANES;
+		if (lane->set == NULL && !TAILQ_EMPTY(&lane->waiting))
+			lane_run(lane);
+	}
+}
+
+static void
+lanes_kick(struct relay *r)
+{
+	if (r->kicked)
+		return;
+	r->kicked = true;
+	loop_defer(r->loop, lanes_run, r);
+}
+
+void
+relay_join(struct relay_op *op, enum relay_lane_kind kind,
+    const struct relay_item *item, const char *sql, struct pg_args *single,
+    pg_done_fn *done)
+{
+	struct relay_lane *lane = &op->relay->lane[kind];
+
+	op->lane = lane;
+	op->item = *item;
+	op->sql = sql;
+	op->single = *single;
+	*single = (struct pg_args){ 0 };
+	op->single_done = done;
+	op->waits = true;
+	TAILQ_INSERT_TAIL(&lane->waiting, op, queued);
+	lanes_kick(op->relay);
+}
+
+void
+relay_leave(struct relay_op *op)
+{
+	if (op->waits)
+		TAILQ_REMOVE(&op->lane->waiting, op, queued);
+	if (op->set != NULL)
+		op->set->op[op->place] = NULL;
+	pg_args_free(&op->single);
+}
+
+void
+relay_lanes_open(struct relay *r)
+{
+	int i;
+
+	for (i = 0; i < RELAY_LANES; i++) {
+		r->lane[i].relay = r;
+		r->lane[i].kind = (enum relay_lane_kind)i;
+		TAILQ_INIT(&r->lane[i].waiting);
+	}
+}
+
+void
+relay_lanes_close(struct relay *r)
+{
+	int i;
+
+	loop_undefer(r->loop, lanes_run, r);
+	for (i = 0; i < RELAY_LANES; i++)
+		free(r->lane[i].set);
+}

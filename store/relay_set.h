@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * relay_set.h - calls that many leases make at about the same time go to the
+ * database as one (store/migrations/0016_sets.sql, decision 0047).
+ *
+ * Each kind of call has a lane. A call that finds the lanes at rest goes at
+ * once and alone. Of a lane one call is under way at a time, of all lanes two:
+ * one computes while the other waits for the disk. Those that come meanwhile
+ * go together when it is back. So nothing waits for company, and a busy worker
+ * makes few calls. What the set was not done for is asked for alone.
+ */
+#ifndef STORE_RELAY_SET_H
+#define STORE_RELAY_SET_H
+
+#include "store/relay_internal.h"
+
+/* Recipients of one lease that go in a set; more go alone. */
+#define RELAY_SET_RCPTS 16
+
+/*
+ * Hand `op`, whose single call is `sql` with the values in `single` (taken),
+ * to its lane. `item` is copied. The answer comes as from the single call.
+ */
+void relay_join(struct relay_op *op, enum relay_lane_kind kind,
+    const struct relay_item *item, const char *sql, struct pg_args *single,
+    pg_done_fn *done);
+/* The recipients' numbers as PostgreSQL writes an array. */
+void relay_item_ix(struct relay_item *item, const int *ix, size_t n);
+
+void relay_lanes_open(struct relay *r);
+void relay_lanes_close(struct relay *r);
+/* Out of its lane; what was sent may still run. */
+void relay_leave(struct relay_op *op);
+
+#endif

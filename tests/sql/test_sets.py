@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: ISC
+"""
+What 0016_sets.sql does for many leases must be what the calls for one do: the
+same rows after it, no more rights, and nothing for what is not plain.
+"""
+import contextlib
+import time
+
+import psycopg2
+import pytest
+
+from pgcluster import call, call1, submit, uuid7
+from test_gate import state
+from test_relay import (DONE, DOT, LISTED, PENDING, SENDING, approved, attempt,
+                        claim, dot, done, mail, rows_of)
+
+ROWS = {
+    "delivery": "ix, domain, canon, status, attempts, reply_code, enhanced, "
+                "reply, next_attempt_at IS NULL AS no_next",
+    "attempt": "domain, n, round, worker, mx, tls, dot_at IS NULL AS no_dot, "
+               "ended_at IS NULL AS open, result",
+    "send_q": "domain, lease IS NULL AS free, attempts, worker",
+    "state": "state, version, round, detail, integrity",
+    "event": "n, type, actor, who, state, detail",
+    "audit": "zone, actor, event, detail",
+}
+
+
+def look(su, m):
+    """All that a worker writes about a message."""
+    out = {}
+    for table, cols in ROWS.items():
+        cur = su.cursor()
+        more = "AND zone = 'p_relay'" if table == "audit" else ""
+        cur.execute("SELECT row_to_json(z)::text FROM (SELECT %s FROM d.%s "
+                    "WHERE message_id = %%s %s) z ORDER BY 1" % (
+                        cols, table, more), (m["mid"],))
+        out[table] = [r for r, in cur.fetchall()]
+    return out
+
+
+def lists(leases):
+    return {k + "s": [L[k] for L in leases]
+            for k in ("t", "mid", "dom", "lease")}
+
+
+def text(ix):
+    return "{%s}" % ",".join(map(str, ix))
+
+
+def attempts(w, leases, ix=None):
+    ix = ix or [(1,)] * len(leases)
+    return {r["i"] for r in call(
+        w.wk, "attempts_1", mxs=["mx.example"] * len(leases),
+        tlss=["TLSv1.3"] * len(leases), ixs=list(map(text, ix)),
+        **lists(leases))}
+
+
+def dots(w, leases, ix=None):
+    ix = ix or [(1,)] * len(leases)
+    return {r["i"] for r in call(w.wk, "dots_1", ixs=list(map(text, ix)),
+                                 **lists(leases))}
+
+
+def sents(w, leases, ix=None):
+    ix = ix or [(1,)] * len(leases)
+    n = len(leases)
+    return {r["i"] for r in call(
+        w.wk, "sents_1", ixs=list(map(text, ix)), codes=[250] * n,
+        enhs=["2.0.0"] * n, replies=["ok"] * n, **lists(leases))}
+
+
+def some(w, x, n, rcpts=("b@x.example",)):
+    return leased(w, [approved(w, x, rcpts) for _ in range(n)])
+
+
+def leased(w, ms):
+    got = {q["message_id"]: dict(t=q["tenant_id"], mid=q["message_id"],
+                                 dom=q["domain"], lease=q["lease"])
+           for q in call(w.wk, "claim_due_1", worker="w1", lim=500,
+                         lease_seconds=600)}
+    return ms, [got[m["mid"]] for m in ms]
+
+
+def test_as_for_one_alone(w, x, su):
+    rcpts = ("a@x.example", "b@x.example")
+    ms, leases = some(w, x, 3, rcpts)
+    both = (1, 2)
+    f = call(w.wk, "fetches_1", small=65536, **lists(leases))
+    assert [r["i"] for r in sorted(f, key=lambda r: r["i"])] == [1, 2, 3]
+    one_by_one = call1(w.wk, "fetch_1", **leases[0])
+    (mine,) = [r for r in f if r["i"] == 1]
+    for k, v in one_by_one.items():
+        assert k == "now_us" or mine[k] == v, k
+    assert mine["data"] == ms[0]["body"]
+    assert {r["data"] for r in call(w.wk, "fetches_1", small=1,
+                                    **lists(leases))} == {None}
+
+    attempt(w, leases[0], both)
+    assert attempts(w, leases[1:], [both] * 2) == {1, 2}
+    first = look(su, ms[0])
+    assert [look(su, m) for m in ms] == [first] * 3
+    assert rows_of(su, ms[2]) == [SENDING] * 2
+    assert dot(w, leases[0], both)["go"]
+    assert dots(w, leases[1:], [both] * 2) == {1, 2}
+    first = look(su, ms[0])
+    assert [look(su, m) for m in ms] == [first] * 3
+    assert rows_of(su, ms[2]) == [DOT] * 2
+    assert call1(w.wk, "done_1", ix=[1, 2], result=[3, 3],
+                 reply_code=[250] * 2, enhanced=["2.0.0"] * 2,
+                 reply=["ok"] * 2, retry_seconds=60, mx_result="ok",
+                 **leases[0])["state"] == 8
+    assert sents(w, leases[1:], [both] * 2) == {1, 2}
+    first = look(su, ms[0])
+    assert [look(su, m) for m in ms] == [first] * 3
+    assert state(su, ms[2])[0] == 8
+
+
+def test_several_domains_of_one_message(w, x, su):
+    m = approved(w, x, ["a@x.example", "c@y.example", "d@z.example"])
+    leases = claim(w, m)
+    ix = [(1,), (2,), (3,)]
+    assert attempts(w, leases, ix) == {1, 2, 3}
+    assert dots(w, leases, ix) == {1, 2, 3}
+    assert sents(w, leases[:2], ix[:2]) == {1, 2}
+    assert state(su, m)[0] == 7
+    assert sents(w, leases[2:], ix[2:]) == {1}
+    assert state(su, m)[0] == 8 and rows_of(su, m) == [DONE] * 3
+
+
+# Why the gate would not say go, or not without a word: what makes it so, and
+# what puts back that which other tests stand on.
+SPOILS = {
+    "over": "UPDATE d.send_q SET lease_until = now() WHERE message_id = %(m)s",
+    "round": "UPDATE d.release SET round = 7 WHERE message_id = %(m)s",
+    "version": "UPDATE d.state SET version = 7 WHERE message_id = %(m)s",
+    "state": "UPDATE d.state SET state = 9 WHERE message_id = %(m)s",
+    "expiry": "UPDATE d.release SET expiry = 1 WHERE message_id = %(m)s",
+    "stale": "UPDATE d.send_q SET stale_at = now() WHERE message_id = %(m)s",
+    "mode": "UPDATE d.release SET by_what = 'm', mode = 4, mode_epoch = 1 "
+            "WHERE message_id = %(m)s",
+    "inbox paused": "UPDATE d.inbox SET paused_at = now() "
+                    "WHERE inbox_id = %(i)s",
+    "suspended": "UPDATE d.inbox SET suspended_at = now() "
+                 "WHERE inbox_id = %(i)s",
+    "deleted": "UPDATE d.inbox SET deleted_at = now() WHERE inbox_id = %(i)s",
+    "tenant paused": "UPDATE d.tenant SET paused_at = now() "
+                     "WHERE tenant_id = %(t)s",
+    "disabled": "UPDATE d.tenant SET disabled_at = now() "
+                "WHERE tenant_id = %(t)s",
+    "global": "UPDATE d.global_pause SET paused_at = now()",
+    "listed": "INSERT INTO d.list_entry (tenant_id, inbox_id, entry, verdict, "
+              "reason, created_by) VALUES (%(t)s, %(i)s, '@x.example', 's', "
+              "'x', 'x')",
+    "listed by tenant": "INSERT INTO d.list_entry (tenant_id, inbox_id, "
+                        "entry, verdict, reason, created_by) VALUES (%(t)s, "
+                        "0, 'b@x.example', 's', 'x', 'x')",
+}
+UNDO = {
+    "round": "UPDATE d.release SET round = 1 WHERE message_id = %(m)s",
+    "version": "UPDATE d.state SET version = 1 WHERE message_id = %(m)s",
+    "state": "UPDATE d.state SET state = 7 WHERE message_id = %(m)s",
+    "mode": "UPDATE d.release SET by_what = 'o', mode = NULL, "
+            "mode_epoch = NULL WHERE message_id = %(m)s",
+    "tenant paused": "UPDATE d.tenant SET paused_at = NULL",
+    "disabled": "UPDATE d.tenant SET disabled_at = NULL",
+    "global": "UPDATE d.global_pause SET paused_at = NULL",
+    "listed by tenant": "UPDATE d.list_entry SET ended_at = now() "
+                        "WHERE inbox_id = 0 AND entry = 'b@x.example'",
+}
+EACH = pytest.mark.parametrize("what", list(SPOILS))
+
+
+@contextlib.contextmanager
+def spoilt(su, x, m, what):
+    """The superuser makes it so, past every trigger."""
+    cur = su.cursor()
+    cur.execute("SET session_replication_role = replica")
+    cur.execute(SPOILS[what], {"m": m["mid"], "i": x.inbox, "t": x.tenant})
+    assert cur.rowcount == 1
+    cur.execute("RESET session_replication_role")
+    try:
+        yield
+    finally:
+        cur.execute("SET session_replication_role = replica")
+        cur.execute(UNDO.get(what, "SELECT"),
+                    {"m": m["mid"], "i": x.inbox, "t": x.tenant})
+        cur.execute("RESET session_replication_role")
+
+
+def two(w, x, what):
+    """One of `x`, and one of another tenant that nothing is done to."""
+    y = w.inbox(w.tenants[1], "other%d@t1.example" % x.inbox)
+    ms, leases = leased(w, [approved(w, z) for z in (x, y)])
+    return ms + leases, set() if what == "global" else {2}
+
+
+@EACH
+def test_what_is_not_plain_is_left_alone(w, x, su, what):
+    (m, n, L, M), rest = two(w, x, what)
+    with spoilt(su, x, m, what):
+        before = look(su, m)
+        assert attempts(w, [L, M]) == rest
+        assert look(su, m) == before
+        assert rows_of(su, n) == [SENDING if rest else PENDING]
+        # And the gate for one says no to the same.
+        assert not mail(w, L)["go"]
+
+
+@EACH
+def test_no_dot_in_a_set_without_go(w, x, su, what):
+    (m, n, L, M), rest = two(w, x, what)
+    assert attempts(w, [L, M]) == {1, 2}
+    with spoilt(su, x, m, what):
+        before = look(su, m)
+        assert dots(w, [L, M]) == rest
+        assert look(su, m) == before
+        assert rows_of(su, n) == [DOT if rest else SENDING]
+        assert not dot(w, L)["go"]
+
+
+@pytest.mark.parametrize("call_of", [attempts, dots])
+def test_past_its_end(w, x, su, call_of):
+    """The digest covers not_after, so it must really pass."""
+    end = int((time.time() + 1.2) * 1e6)
+    m = x.message(not_after=end)
+    submit(w.gw, m)
+    assert w.approve(m, expiry=end)["state"] == 2
+    y = w.inbox(w.tenants[1], "other%d@t1.example" % x.inbox)
+    ms, (L, M) = leased(w, [m, approved(w, y)])
+    if call_of == dots:
+        assert attempts(w, [L, M]) == {1, 2}
+    su.cursor().execute("SELECT pg_sleep_until(to_timestamp(%s))",
+                        (end / 1e6,))
+    before = look(su, m)
+    assert call_of(w, [L, M]) == {2}
+    assert look(su, m) == before
+    assert not (mail if call_of == attempts else dot)(w, L)["go"]
+
+
+@pytest.mark.parametrize("call_of", [attempts, dots])
+def test_another_lease_is_left_alone(w, x, su, call_of):
+    (m, n, L, M), rest = two(w, x, "lease-" + call_of.__name__)
+    if call_of == dots:
+        assert attempts(w, [L, M]) == {1, 2}
+    before = look(su, m)
+    assert call_of(w, [dict(L, lease=uuid7()), M]) == rest
+    assert look(su, m) == before
+
+
+def test_only_what_the_state_before_allows(w, x, su):
+    (m, n), leases = some(w, x, 2)
+    # No dot without an attempt, no result without a dot.
+    assert dots(w, leases) == set() and sents(w, leases) == set()
+    assert attempts(w, leases, [(1,), (2,)]) == {1}  # it has no second
+    assert attempts(w, leases, [(1,), ()]) == set()
+    assert attempts(w, leases, [(1,), (1, 1)]) == set()
+    assert sents(w, leases) == set()
+    assert rows_of(su, m) == [SENDING] and rows_of(su, n) == [PENDING]
+    assert dots(w, leases) == {1}
+    assert dots(w, leases) == set()  # asked twice
+    assert sents(w, leases) == {1}
+    assert sents(w, leases) == set()
+    assert rows_of(su, m) == [DONE] and rows_of(su, n) == [PENDING]
+
+
+def test_a_rest_is_not_sent(w, x, su):
+    """With another recipient of the domain due, the row must stay."""
+    (m,), (L,) = some(w, x, 1, ("a@x.example", "b@x.example"))
+    assert attempts(w, [L], [(1,)]) == {1}
+    assert dots(w, [L], [(1,)]) == {1}
+    before = look(su, m)
+    assert sents(w, [L], [(1,)]) == set() and look(su, m) == before
+    assert done(w, L, {1: DONE})["more"] is True
+
+
+@pytest.mark.parametrize("table", ["state", "send_q"])
+def test_nothing_waits_for_a_lock(w, db, x, su, table):
+    (m, n), leases = some(w, x, 2)
+    other = db.connect("postgres")
+    other.autocommit = False
+    other.cursor().execute("SELECT 1 FROM d.%s WHERE message_id = %%s "
+                           "FOR UPDATE" % table, (m["mid"],))
+    assert attempts(w, leases) == {2}
+    other.rollback()
+    assert attempts(w, leases) == {1}
+    other.cursor().execute("SELECT 1 FROM d.%s WHERE message_id = %%s "
+                           "FOR UPDATE" % table, (m["mid"],))
+    assert dots(w, leases) == {2}
+    other.rollback()
+    other.cursor().execute("SELECT 1 FROM d.inbox WHERE inbox_id = %s "
+                           "FOR NO KEY UPDATE", (x.inbox,))
+    assert dots(w, leases) == set()
+    other.rollback()
+    assert dots(w, leases) == {1}
+    other.close()
+    assert rows_of(su, m) == rows_of(su, n) == [DOT]
+
+
+def test_a_set_reads_only_what_is_leased(w, x, su):
+    (m, n), (L, M) = some(w, x, 2)
+    with spoilt(su, x, n, "over"):
+        pass
+    f = call(w.wk, "fetches_1", small=65536, **lists([L, M]))
+    assert [r["i"] for r in f] == [1]
+    assert call(w.wk, "fetches_1", small=65536,
+                **lists([dict(L, lease=None), dict(L, lease=uuid7())])) == []
+    # And no other login may ask.
+    for login in (w.gw, w.rv):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            call(login, "dots_1", ixs=["{1}"], **lists([L]))
+
+
+def test_listed_between_the_two_gates(w, x, su):
+    (m,), (L,) = some(w, x, 1)
+    assert attempts(w, [L]) == {1}
+    with spoilt(su, x, m, "listed"):
+        pass
+    assert dots(w, [L]) == set()
+    assert dot(w, L)["reason"] == "list"
+    assert rows_of(su, m) == [LISTED]
