@@ -10,7 +10,6 @@
 #include "admin/view_watch.h"
 #include "http/request.h"
 
-#define AUDIT_ROWS 100
 #define HOUR_US (INT64_C(3600) * 1000000)
 
 struct audit_page {
@@ -36,7 +35,7 @@ draw_audit(struct page *page)
 	}
 	if (a->rows.stopped != NULL)
 		view.next = a->rows.stopped;
-	else if (a->rows.n == AUDIT_ROWS)
+	else if (a->rows.n == VIEW_AUDIT_ROWS)
 		view.next = a->rows.row[a->rows.n - 1].key;
 	view_audit(
 	    &page->out, page_shell(page, "Audit", VIEW_NAV_AUDIT), &view);
@@ -60,7 +59,7 @@ handle_audit(struct http_request *req)
 	a->query.who = filter(req, "who");
 	a->query.what = filter(req, "what");
 	a->query.before = filter(req, "before");
-	a->query.limit = AUDIT_ROWS;
+	a->query.limit = VIEW_AUDIT_ROWS;
 	a->typed = filter(req, "message");
 	if (a->typed != NULL) {
 		if (!uuid_from_id(&a->message, "msg_", str_of(a->typed))) {

@@ -9,8 +9,14 @@
 #include "store/review.h"
 #include "store/watch.h"
 
+/*
+ * Rows of a page: each is at most 15 elements (told by posternctl, not sealed
+ * yet, about a message), and a page at most 1,500.
+ */
+#define VIEW_AUDIT_ROWS 80
+
 struct view_audit {
-	const struct watch_rows *rows;
+	const struct watch_rows *rows; /* at most VIEW_AUDIT_ROWS */
 	const char *who, *what, *message; /* the search, as typed */
 	const char *next; /* key to go on from; NULL: the end */
 	bool first;

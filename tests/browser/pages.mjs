@@ -590,23 +590,25 @@ const LANES = [[roles, attacks, findings, frame, checks, second],
 
 const AGAIN_MAX = 2;
 
-async function passes(name, fn) {
+// What went wrong in a test; null: nothing.
+async function fault(name, fn) {
 	const begin = performance.now();
 	const took = () =>
 		` (${((performance.now() - begin) / 1000).toFixed(1)} s)`;
 	try {
 		await fn();
 		console.log('ok   ' + name + took());
-		return true;
+		return null;
 	} catch (e) {
 		console.log('FAIL ' + name + took() + '\n' + (e.stack || e));
-		return false;
+		return String(e.message || e).split('\n')[0];
 	}
 }
 
 // The tests of this process; how many passed and failed.
 async function run(lanes, only) {
-	let passed = 0, failed = 0;
+	const failing = [];
+	let passed = 0;
 	stack = await Stack.start({ STACK_UNDO: '30s' });
 	browser = await launch();
 	if (!lanes.includes(0))
@@ -616,45 +618,53 @@ async function run(lanes, only) {
 			more({ test, using, held, raw, cookieOf, quiet, stack,
 				browser });
 	try {
-		const failing = [];
-		for (const one of tests)
-			if (!only.length || only.some((o) => one[0].startsWith(o)))
-				if (await passes(...one))
-					passed++;
-				else
-					failing.push(one);
-		failed = failing.length;
-		// tests/lib/pytest.sh says when a test is asked once more, and why
-		if (failed <= AGAIN_MAX && !Number(process.env.POSTERN_FULL))
-			for (const one of failing)
-				if (await passes(...one)) {
-					passed++;
-					failed--;
-					console.log(`FLAKY ${one[0]}: failed, and passed ` +
-						'when asked again');
-				}
+		for (const [name, fn] of tests) {
+			if (only.length && !only.some((o) => process.env.PAGES_AGAIN ?
+				name === o : name.startsWith(o)))
+				continue;
+			const why = await fault(name, fn);
+			if (why === null)
+				passed++;
+			else
+				failing.push([name, why]);
+		}
 	} finally {
 		await browser.close();
 		await stack.stop();
 	}
+	// What failed is asked once more where no other test was before it:
+	// tests/lib/pytest.sh says when, and why.
+	if (failing.length > AGAIN_MAX || Number(process.env.POSTERN_FULL) ||
+		process.env.PAGES_AGAIN)
+		return [passed, failing.length];
+	let failed = 0;
+	for (const [name, why] of failing) {
+		const [good] = await child({ PAGES_LANE: '', PAGES_AGAIN: '1' }, name);
+		passed += good;
+		failed += good ? 0 : 1;
+		if (good)
+			console.log(`FLAKY ${name}: ${why}; passed when asked again`);
+	}
 	return [passed, failed];
 }
 
-// Another process with one lane: what each test wrote, when it ended; then how
-// many passed and failed.
-function laneOf(n) {
-	const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
-		stdio: ['ignore', 'pipe', 'inherit'],
-		env: { ...process.env, PAGES_LANE: String(n) } });
+// Another process: what each test wrote, when it ended; then how many passed
+// and failed.
+function child(env, ...only) {
+	const other = spawn(process.execPath, [fileURLToPath(import.meta.url),
+		...only], { stdio: ['ignore', 'pipe', 'inherit'],
+		env: { ...process.env, ...env } });
 	let sum = null;
-	child.stdout.setEncoding('utf8');
-	child.stdout.on('data', (text) => { // a whole test, as it is written
+	other.stdout.setEncoding('utf8');
+	other.stdout.on('data', (text) => { // a whole test, as it is written
 		sum = /^(\d+) passed, (\d+) failed\n$/m.exec(text) || sum;
 		process.stdout.write(sum ? text.replace(sum[0], '') : text);
 	});
-	return new Promise((resolve) => child.on('close', () =>
+	return new Promise((resolve) => other.on('close', () =>
 		resolve(sum ? [Number(sum[1]), Number(sum[2])] : [0, 1])));
 }
+
+const laneOf = (n) => child({ PAGES_LANE: String(n) });
 
 const only = process.argv.slice(2);
 let sums;

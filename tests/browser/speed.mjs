@@ -82,6 +82,11 @@ export default function ({ test, using, held, quiet, raw, stack }) {
 			}
 			const idle = await page.evaluate(() => window.seen.long);
 			assert.ok(idle.every((ms) => ms <= 100 * ROOM), String(idle));
+			// nothing moved below a finger when the news came in
+			const moved = await page.evaluate(() => new Promise((done) =>
+				requestAnimationFrame(() => setTimeout(() =>
+					done(window.seen.shift)))));
+			assert.ok(moved <= 0.001, `shift ${moved}`);
 			for (let i = 0; i < 12; i++)
 				await page.keyboard.press('j');
 			// what took less than 16 ms is not told

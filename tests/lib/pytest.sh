@@ -35,7 +35,7 @@ causes() {
 }
 
 run_pytest() {
-	local rc last f p again=() test
+	local rc last f p again=() first test
 	pytest_once "$@"
 	sed -nE 's/^SKIPPED \[[0-9]+\] ([^ ]*): (.*)/SKIP \1: \2/p' \
 		"$pytest_log"
@@ -45,12 +45,14 @@ run_pytest() {
 		'/^(FAILED|ERROR) tests/ { s/^[A-Z]+ //; s/ - .*//; p }' "$pytest_log")
 	if [ "${POSTERN_FULL:-0}" = 0 ] && [ "$f" = "${#again[@]}" ] &&
 	    [ "$f" -gt 0 ] && [ "$(causes)" -le $AGAIN_MAX ]; then
+		first=$(grep -E '^(FAILED|ERROR) tests' "$pytest_log")
 		pytest_once "${again[@]}"
 		p=$((p + ${#again[@]} - f))
 		for test in "${again[@]}"; do
 			grep -qF " $test" <(grep -E '^(FAILED|ERROR) ' \
 				"$pytest_log") ||
-				echo "FLAKY $test: failed, and passed when asked again"
+				grep -F " $test" <<<"$first" | head -n 1 |
+				sed -E 's/^[A-Z]+ (.*)/FLAKY \1; passed when asked again/'
 		done
 	fi
 	passed=$((passed + p)) failed=$((failed + f))

@@ -12,6 +12,7 @@
 #include "admin/message_read.h"
 #include "admin/narrow.h"
 #include "admin/view.h"
+#include "admin/view_watch.h"
 #include "base/buf.h"
 
 #define NASTY "<img src=x onerror=alert(1)></script><script>\"'&"
@@ -238,6 +239,40 @@ test_read(void **state)
 	buf_free(&leaf);
 }
 
+/* The largest page of the log stays within the budget of elements. */
+static void
+test_audit_is_bounded(void **state)
+{
+	char who[] = "op:1@ctl:root", name[] = "alice", slug[] = "acme",
+	     event[] = "message.submitted", detail[] = "{\"n\": 1}";
+	struct watch_row log[VIEW_AUDIT_ROWS];
+	struct watch_rows rows = { .row = log, .n = VIEW_AUDIT_ROWS };
+	struct view_audit audit = { .rows = &rows, .next = "1.2.3" };
+	struct view_shell around = { .title = "Audit",
+		.operator_name = "alice",
+		.csrf = "c",
+		.admin = true,
+		.audits = true,
+		.decides = true };
+	struct buf out = { 0 };
+	size_t i, elements = 0;
+
+	(void)state;
+	for (i = 0; i < VIEW_AUDIT_ROWS; i++)
+		log[i] = (struct watch_row){ .actor = who,
+			.by_name = name,
+			.tenant_slug = slug,
+			.event = event,
+			.detail = detail,
+			.has_message = true };
+	view_audit(&out, &around, &audit);
+	for (i = 0; i + 1 < out.n; i++)
+		elements += out.p[i] == '<' && out.p[i + 1] != '/';
+	assert_true(elements > 15 * VIEW_AUDIT_ROWS);
+	assert_true(elements <= 1500);
+	buf_free(&out);
+}
+
 int
 main(void)
 {
@@ -246,6 +281,7 @@ main(void)
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_sniff),
 		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_audit_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
