@@ -259,7 +259,8 @@ test_audit_is_bounded(void **state)
 
 	(void)state;
 	for (i = 0; i < VIEW_AUDIT_ROWS; i++)
-		log[i] = (struct watch_row){ .actor = who,
+		log[i] = (struct watch_row){ .at_us = 1,
+			.actor = who,
 			.by_name = name,
 			.tenant_slug = slug,
 			.event = event,
