@@ -84,7 +84,9 @@ draw_conflict(struct page *page)
 				"to approve it too. ");
 	else
 		page_winner(&text, &d->events, page->who->session.now_us);
-	if (d->m.is.status < 300)
+	if (d->m.is.status < 300 && d->m.state == STATE_HELD)
+		buf_puts(&text, "It waits for a decision again.");
+	else if (d->m.is.status < 300)
 		buf_printf(&text, "Its state is now: %s.",
 		    view_state_label(words_state(d->m.state)));
 	buf_printf(&link, "/m/%s", id_text(page, &d->request.message));

@@ -204,11 +204,14 @@ BEGIN
 	    ''));
 	INSERT INTO d.job_item (job_id, tenant_id, ix, inbox_id, message_id,
 	    version, round, digest, outcome)
-	    SELECT job, z.tenant_id, CASE WHEN z.why IS NULL THEN 1 ELSE -1 END
-	    * row_number() OVER (PARTITION BY z.why IS NULL ORDER BY z.o),
+	    -- what is left out is listed from the least number: highest risk first
+	    SELECT job, z.tenant_id, CASE WHEN z.why IS NULL
+	        THEN row_number() OVER (PARTITION BY z.why IS NULL ORDER BY z.o)
+	        ELSE -row_number() OVER (PARTITION BY z.why IS NULL
+	        ORDER BY z.risk, z.o DESC) END,
 	    z.inbox_id, z.message_id, z.version, z.round, z.digest, z.why
 	    FROM (SELECT h.o, y.tenant_id, y.inbox_id, y.message_id, y.version,
-	        y.round, m.digest, CASE
+	        y.round, y.risk, m.digest, CASE
 	        WHEN r.cap IS NULL THEN 'missing_permission'
 	        WHEN job_make_1.verdict = 'r' THEN NULL
 	        WHEN y.integrity IS NOT NULL THEN 'state_conflict'

@@ -281,7 +281,7 @@ export default function (
 				() => page.click('#approve-button'));
 			assert.equal(answer.status(), 409);
 			assert.match(await page.textContent('main'),
-				new RegExp(`undone by ${name}.*state is now: Held`, 'is'));
+				new RegExp(`undone by ${name}.*waits for a decision again`, 'is'));
 			const row = await stack.state(id);
 			assert.deepEqual([row.state, row.round, row.queued], [1, 2, 0]);
 			await page.click('text=Open it as it is now');

@@ -5,7 +5,9 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { Stack, signIn, ready, mail, uuid, posted } from './lib.mjs';
+import { totp } from './second.mjs';
 
+const PASSWORD = 'a long enough pass phrase';
 const axe = fs.readFileSync(
 	createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
@@ -199,6 +201,48 @@ export default function ({ test, using, held, stack }) {
 				await page.reload();
 				await page.locator('#offline:not([hidden])').waitFor();
 				await look('offline');
+			});
+	});
+
+	test('29 axe: an app, its recovery codes, signing in with them', async () => {
+		const full = process.env.POSTERN_FULL === '1';
+		for (const [width, theme] of full ? [[1280, 'light'], [1280, 'dark'],
+			[390, 'light'], [390, 'dark']] : [[1280, 'dark'], [390, 'light']])
+			await using({ viewport: { width, height: 800 },
+				colorScheme: theme, hasTouch: width < 700,
+				isMobile: width < 700 }, async (page, context) => {
+				const look = async (name) => {
+					await page.evaluate(() => {
+						for (const d of document.querySelectorAll('details'))
+							d.open = true;
+					});
+					await audit(page, `${name} ${width} ${theme}`);
+					await measure(page, name, width);
+				};
+				const name = `looker${width}${theme}`;
+				await stack.ask('operator', { name, password: PASSWORD,
+					role: 'admin' });
+				await signIn(page, stack, name, PASSWORD);
+				await page.goto('/account');
+				await page.click('#add-totp > summary');
+				const field = page.locator('#add-totp input[name=password]');
+				if (await field.count())
+					await field.fill(PASSWORD);
+				await posted(page, () => page.click('#add-totp button'));
+				await look('the secret');
+				await page.fill('input[name=confirm]',
+					totp(await page.textContent('#secret')));
+				await posted(page, () => page.click('.enrol button'));
+				assert.match(await page.textContent('#codes'), /-/);
+				await look('recovery codes');
+				await page.goto('/account');
+				await look('an account with a factor');
+				await context.clearCookies();
+				await page.goto('/login');
+				await page.fill('input[name=name]', name);
+				await page.fill('input[name=password]', PASSWORD);
+				await posted(page, () => page.click('button.primary'));
+				await look('the second factor');
 			});
 	});
 
