@@ -78,10 +78,13 @@ GREETINGS = [
     Row("size-garbage", "sent", offers=("SIZE 12x", "SIZE -5", "LIMITS =")),
     Row("codes-disagree", "deferred", {"MAIL": "250-a\n550 b"}),
 ]
+LONG = b"From: <@BOX@>\r\nTo: <a@long.example>\r\nSubject: Long\r\n\r\n" + \
+    b"".join(b"%076d\r\n" % n for n in range(100000))
 ANSWERS = [
     *verbs(),
     Row("data-250", "deferred", {"DATA": "250 2.0.0 yes"}, took=0),
-    Row("data-mute-then-rst", "deferred", {"before_dot": rst}),
+    # more than buffers hold, so that it comes before the dot for certain
+    Row("data-mute-then-rst", "deferred", {"before_dot": rst}, raw=LONG),
     Row("data-4xx-and-end", "deferred", {"before_dot": lambda s, line:
                                          "452 4.3.1 full"}),
     Row("dot-late", "sent", {"dot": after(15)}),
