@@ -34,6 +34,7 @@ inbox_json(const struct store_cred *cred, const struct store_inbox *inbox)
 	    api_json_strn(inbox->display_name, strlen(inbox->display_name)));
 	json_object_set_new(
 	    doc, "metadata", metadata != NULL ? metadata : json_object());
+	json_object_set_new(doc, "one_click", json_boolean(inbox->one_click));
 	json_object_set_new(
 	    doc, "created_at", api_json_time(inbox->created_at));
 	json_object_set_new(

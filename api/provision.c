@@ -115,14 +115,15 @@ render(const struct http_request *req, const struct store_prov_box *b)
 	const char *slug = api_prov(req)->tenant_slug;
 
 	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:b, s:b, "
-			 "s:s, s:o, s:o}",
+			 "s:s, s:b, s:o, s:o}",
 	    "inbox_id", b->address, "email", b->address, "pod_id", slug,
 	    "tenant", slug, "display_name",
 	    api_json_strn(b->display_name, strlen(b->display_name)),
 	    "client_id", api_json_text(b->client_id), "test", (int)b->test,
 	    "claimed", (int)b->claimed, "paused", (int)b->paused, "suspended",
 	    (int)b->suspended, "oversight_mode", policy_mode_name(b->mode),
-	    "created_at", api_json_time(b->created_at), "updated_at",
+	    "one_click", (int)b->one_click, "created_at",
+	    api_json_time(b->created_at), "updated_at",
 	    api_json_time(b->created_at));
 }
 

@@ -18,6 +18,7 @@ tell_inbox(struct store_op *op, enum err_code code, const struct pg_result *res)
 		inbox.created_at = pg_get_time(res, 0, "created_at");
 		inbox.display_name = pg_get_text(res, 0, "display_name");
 		inbox.metadata = pg_get_text(res, 0, "metadata");
+		inbox.one_click = pg_get_bool(res, 0, "one_click");
 	}
 	op->done.inbox(op->arg, code, &inbox);
 }

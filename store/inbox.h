@@ -12,6 +12,7 @@ struct store_inbox {
 	int mode; /* of a change: as it is now */
 	int64_t created_at; /* us since 1970 */
 	const char *display_name, *metadata; /* "" = none; a JSON object */
+	bool one_click; /* recipients get a link to unsubscribe */
 };
 typedef void store_inbox_fn(
     void *arg, enum err_code code, const struct store_inbox *inbox);

@@ -264,6 +264,7 @@ on_list(void *arg, enum pg_err err, const struct pg_result *res)
 			.paused = pg_get_bool(res, row, "paused"),
 			.suspended = pg_get_bool(res, row, "suspended"),
 			.mode = pg_get_int(res, row, "mode"),
+			.one_click = pg_get_bool(res, row, "one_click"),
 			.created_at = pg_get_time(res, row, "created_at"),
 		};
 	}

@@ -40,7 +40,7 @@ void store_prov_free(struct store_prov *prov);
 struct store_prov_box {
 	int64_t id; /* a place in the list */
 	const char *address, *display_name, *client_id;
-	bool test, claimed, paused, suspended;
+	bool test, claimed, paused, suspended, one_click;
 	int mode;
 	int64_t created_at;
 };

@@ -230,7 +230,7 @@ END $$;
 
 CREATE FUNCTION api.my_inbox_1(t bigint, k bigint, a bytea)
 	RETURNS TABLE (status int, code text, created_at timestamptz,
-	display_name text, metadata text)
+	display_name text, metadata text, one_click boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' AS $$
@@ -240,7 +240,7 @@ DECLARE
 BEGIN
 	c := d.agent(t, k, a);
 	RETURN QUERY SELECT c.status, c.code, x.created_at, x.display_name,
-	    x.metadata FROM (SELECT 1) one LEFT JOIN d.inbox x
+	    x.metadata, x.one_click FROM (SELECT 1) one LEFT JOIN d.inbox x
 	    ON c.status = 200 AND x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 

@@ -682,8 +682,8 @@ END $$;
 -- 'null' takes all. The mode becomes stricter, or nothing is changed.
 CREATE FUNCTION api.inbox_set_1(t bigint, k bigint, a bytea, to_mode smallint,
 	name text, meta text) RETURNS TABLE (status int, code text,
-	mode smallint, created_at timestamptz, display_name text, metadata text)
-	LANGUAGE plpgsql SECURITY DEFINER
+	mode smallint, created_at timestamptz, display_name text, metadata text,
+	one_click boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -740,8 +740,8 @@ BEGIN
 		    )::text);
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.mode, x.created_at,
-	    x.display_name, x.metadata FROM d.inbox x WHERE x.tenant_id = t
-	    AND x.inbox_id = c.inbox_id;
+	    x.display_name, x.metadata, x.one_click FROM d.inbox x
+	    WHERE x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 
 SET LOCAL ROLE p_read;
@@ -1495,7 +1495,7 @@ CREATE FUNCTION api.prov_list_1(t bigint, k bigint, a bytea, after bigint,
 	lim int) RETURNS TABLE (status int, code text, inbox_id bigint,
 	address text, display_name text, client_id text, test boolean,
 	claimed boolean, paused boolean, suspended boolean, mode smallint,
-	created_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	one_click boolean, created_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.tenants = ''
 	SET postern.boxes = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -1511,7 +1511,7 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, x.inbox_id, x.address,
 	    x.display_name, x.client_id, x.test, x.epoch > 0,
 	    x.paused_at IS NOT NULL, x.suspended_at IS NOT NULL, x.mode,
-	    x.created_at FROM d.inbox x WHERE x.tenant_id = t
+	    x.one_click, x.created_at FROM d.inbox x WHERE x.tenant_id = t
 	    AND x.provisioner = k AND x.deleted_at IS NULL
 	    AND (after IS NULL OR x.inbox_id < after)
 	    ORDER BY x.inbox_id DESC LIMIT least(greatest(lim, 1), 100);

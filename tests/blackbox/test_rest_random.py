@@ -659,6 +659,8 @@ def test_a_view_into_another_inbox(gate, people):
                        + page["next_page_token"])[2]
     assert older["messages"][0]["message_id"] != sent["message_id"]
     assert reader.get(one)[2]["status"] == "held"
+    assert [b["one_click"] for b in page["inboxes"] + rest["inboxes"]] == [
+        False] * 3
     status, head, raw = reader.get(one + "/raw")
     assert (status, head["x-postern-digest"]) == (200, sent["digest"])
     assert raw == target.get("/v1/messages/%s/raw" % sent["message_id"])[2]

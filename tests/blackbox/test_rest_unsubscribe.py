@@ -287,6 +287,21 @@ def test_an_operator_lifts_it(r, link):
     assert post(r, path)[0] == 200 and gone(r, rcpt)
 
 
+def test_the_inbox_says_so(r):
+    """To its keys and to nobody's hand: an operator turns it."""
+    other = r.add_inbox("plain@acme.example")
+    for box, on in ((r.box, True), (other, False)):
+        bot = Client(r, box.key)
+        changed = bot.call("PATCH", "/v1/inboxes/me", {"display_name": "x"})
+        for got in (changed[2], bot.get("/v1/inboxes/me")[2],
+                    bot.get("/v1/inboxes")[2]["inboxes"][0],
+                    bot.get("/v0/inboxes/" + box.address)[2]):
+            assert got["one_click"] is on, got
+        status, _, doc = bot.call("PATCH", "/v1/inboxes/me",
+                                  {"one_click": not on})
+        assert (status, doc["field"]) == (422, "one_click")
+
+
 def test_tokens_are_in_no_log(r, link):
     rcpt, path = link
     mark = r.programs["posternd"].mark()

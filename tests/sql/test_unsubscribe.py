@@ -85,7 +85,9 @@ def test_it_is_off_until_an_admin_turns_it_on(w, x, su):
         r = call1(w.ctl, "inbox_find_1", s=w.root, uid=0, which=x.address)
         assert r["one_click"] == call1(
             w.rv, "review_inbox_1", s=w.root, tenant=x.tenant,
-            inbox=x.inbox)["one_click"]
+            inbox=x.inbox)["one_click"] == call1(
+            w.gw, "my_inbox_1", t=x.tenant, k=x.full_key, a=x.full_a)[
+            "one_click"]
         return r["one_click"]
     assert shown() is False
     r = turn(w, x)
