@@ -11,9 +11,9 @@ import subprocess
 import pytest
 
 from tests.blackbox.test_rest import INJECTIONS, Client, refusal, stored
-from tests.blackbox.test_rest_large import attachments_of, noise, roomy
-from tests.blackbox.test_rest_load import peak_kib, workers
+from tests.blackbox.test_rest_large import attachments_of, noise
 from tests.lib import agents, postern
+from tests.lib.roomy import UPLOADS, little_memory, roomy
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
 MIB = 1 << 20
@@ -247,24 +247,18 @@ def test_a_cut_connection_leaves_nothing(gate, bot):
 
 def test_twenty_at_once_in_bounded_memory(gate, bot):
     """Decision D7: whatever the size, and without base64 on the way."""
-    data, pids = noise(SIZE, 6), workers(gate)
-    before = peak_kib(pids)
+    data = noise(SIZE, 6)
 
     def upload(i):
         return post(bot, [part("envelope", dict(TO, subject="large %d" % i)),
                           file(data, "l")], timeout=500)
 
-    with concurrent.futures.ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(upload, range(20)))
-    assert len({stored(a)["message_id"] for a in answers}) == 20
-    assert workers(gate) == pids
-    grown = peak_kib(pids) - before
-    with open(os.path.join(postern.build_dir(), "config.h")) as f:
-        slack = 3 if "#define POSTERN_SANITIZED 1" in f.read() else 1
-    assert grown < slack * (20 + 32 + 12) * 1024, grown
+    with little_memory(gate), \
+            concurrent.futures.ThreadPoolExecutor(UPLOADS) as pool:
+        answers = list(pool.map(upload, range(UPLOADS)))
+    assert len({stored(a)["message_id"] for a in answers}) == UPLOADS
     assert attachments_of(bot, answers[7][2])[1] == [("l", data)]
     assert os.listdir(gate.spool) == []
-    print("%d MiB x 20: %d KiB more" % (SIZE // MIB, grown))
 
 
 def test_curl_and_node_send_one(gate, bot):
