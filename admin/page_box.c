@@ -16,6 +16,8 @@
 #include "base/secret.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "mail/address.h"
+#include "mail/compose.h"
 
 #define KEY_MAX INT64_MAX
 #define LIMIT_MAX 1000000000
@@ -473,6 +475,17 @@ on_made(struct page *page)
 		draw_code(page, change_text(page, "address"), -1);
 }
 
+/* What is no address is the database's to refuse. */
+static bool
+may_be_called(const char *name, const char *address)
+{
+	struct address a;
+
+	return name == NULL || address == NULL ||
+	       address_parse(&a, str_of(address)) != ADDRESS_OK ||
+	       compose_name_valid(str_of(name), str_of(a.wire));
+}
+
 void
 handle_box_new_post(struct http_request *req)
 {
@@ -485,6 +498,11 @@ handle_box_new_post(struct http_request *req)
 	snprintf(m->change.back, sizeof(m->change.back), "/inboxes/new");
 	if (!change_number(page, "tenant", KEY_MAX, &m->key.tenant))
 		return;
+	if (!may_be_called(change_text(page, "display_name"),
+		change_text(page, "address"))) {
+		change_fail(page, "name");
+		return;
+	}
 	make_code(page);
 	page_ask_shell(page);
 	box_create(&page->who->op, m->key.tenant, change_text(page, "address"),

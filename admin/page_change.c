@@ -32,6 +32,9 @@ static const struct {
 	    "A field is missing or not valid. Nothing was changed." },
 	{ "address", "invalid_address",
 	    "That is not an address an inbox can have. Nothing was made." },
+	{ "name", "",
+	    "That name is too long, hides text, or looks like another "
+	    "address. Nothing was made." },
 	{ "taken", "state_conflict",
 	    "It is there already, or not as you saw it any more. Nothing was "
 	    "changed." },

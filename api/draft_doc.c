@@ -161,8 +161,17 @@ refuse_ids(json_t *list, const char *field, struct api_fault *fault)
 void
 draft_take(json_t *doc, const struct store_cred *cred, struct api_fault *fault)
 {
-	json_t *list = json_object_get(doc, "attachments");
+	json_t *list, *value;
+	const char *name;
+	void *next;
 
+	/* Null is as if it were not there. */
+	json_object_foreach_safe(doc, next, name, value)
+	{
+		if (json_is_null(value))
+			json_object_del(doc, name);
+	}
+	list = json_object_get(doc, "attachments");
 	refuse_ids(list, "attachments", fault);
 	name_attachments(list);
 	check(doc, cred, fault);

@@ -130,16 +130,17 @@ take_mode(json_t *root, struct api_fault *fault)
 }
 
 static const char *
-take_name(json_t *root, struct api_fault *fault)
+take_name(json_t *root, const char *address, struct api_fault *fault)
 {
 	struct str name =
 	    api_json_str(root, "display_name", NAME_MAX_BYTES, fault);
 
 	if (json_object_get(root, "display_name") == NULL)
 		return NULL;
-	if (!compose_text_valid(name))
+	if (!compose_name_valid(name, str_of(address)))
 		api_fault_set(fault, E_VALIDATION_ERROR, "display_name",
-		    "holds a control character");
+		    "holds a control character, hides text, or looks like "
+		    "another address");
 	return name.p;
 }
 
@@ -196,7 +197,8 @@ api_op_inboxes_patch(struct http_request *req)
 			api_fault_set(&fault, E_VALIDATION_ERROR,
 			    "oversight_mode", "nothing is to be changed");
 		set.mode = take_mode(root, &fault);
-		set.display_name = take_name(root, &fault);
+		set.display_name =
+		    take_name(root, api_cred(req)->address, &fault);
 		set.metadata = metadata = take_metadata(root, &fault);
 	}
 	if (fault.code != E_NONE) {

@@ -263,6 +263,10 @@ create(struct http_request *req, json_t *root, struct api_fault *fault)
 	if (address_parse(&a, buf_str(&text)) != ADDRESS_OK)
 		api_fault_set(fault, E_INVALID_ADDRESS, "address",
 		    "not an address that an inbox may have");
+	else if (display != NULL &&
+		 !compose_name_valid(str_of(display), str_of(a.wire)))
+		api_fault_set(fault, E_VALIDATION_ERROR, "display_name",
+		    "hides text, or looks like another address");
 	buf_free(&text);
 	if (fault->code != E_NONE) {
 		api_fault_reply(req, fault);

@@ -230,6 +230,27 @@ from_put(struct work *w)
 	return true;
 }
 
+bool
+compose_name_valid(struct str name, struct str from)
+{
+	const struct compose c = { .from_name = name, .from = from };
+	struct compose_error err;
+	struct buf field = { 0 };
+	struct work w = { .out = &field, .c = &c, .err = &err };
+	struct str value;
+	struct mailbox m;
+	const char *why;
+	bool ok = from_put(&w);
+
+	if (ok) {
+		value = buf_str(&field);
+		(void)str_split(&value, ':');
+		ok = mailbox_parse_strict(value, &m, &why);
+	}
+	buf_free(&field);
+	return ok;
+}
+
 static bool
 ids_put(struct work *w)
 {

@@ -84,6 +84,11 @@ bool compose_address(
     struct buf *wire, struct str given, struct compose_error *err);
 /* Valid UTF-8 without anything that ends or hides a line. */
 bool compose_text_valid(struct str text);
+/*
+ * May the inbox at `from` be called `name`? With another name, one that looks
+ * like an address or hides text, nothing that is composed for it is accepted.
+ */
+bool compose_name_valid(struct str name, struct str from);
 /* May an agent set this field of its own? */
 bool compose_header_allowed(struct str name);
 

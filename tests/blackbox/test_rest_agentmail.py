@@ -423,6 +423,16 @@ def test_drafts_are_pages_and_keys_repeat(bot, gate):
     assert len(got["to"]) == 1000
 
 
+def test_null_is_as_if_not_there(bot):
+    sent = stored(bot.send(subject="nothing"))
+    doc = draft(bot, subject="null", in_reply_to=sent["message_id"], **{
+        n: None for n in ("reply_all", "text", "html", "headers", "context",
+                          "references", "duplicate", "revises",
+                          "attachments", "labels", "send_at", "cc")})
+    assert bot.get("/v1/drafts/" + doc["draft_id"])[2] == doc
+    assert not {"text", "headers", "reply_all", "references"} & set(doc)
+
+
 def test_a_draft_that_answers(bot, gate):
     sent = stored(bot.send(subject="asked", cc=["bob@example.org"]))
     doc = draft(bot, in_reply_to=sent["message_id"], reply_all=True,
@@ -502,7 +512,12 @@ def test_what_is_no_label_and_no_name(bot, gate):
                 {"metadata": {"a": {}}}, {"metadata": {"a": ["b"]}},
                 {"metadata": {"a": "x" * 501}}, {"metadata": {"": "x"}},
                 {"metadata": {"k%d" % i: 1 for i in range(51)}},
-                {"metadata": {"a\nb": 1}}, {"display_name": "a\u2028b"}):
+                {"metadata": {"a\nb": 1}}, {"display_name": "a\u2028b"},
+                # nothing would be accepted from it
+                {"display_name": "ceo@acme.example"},
+                {"display_name": "Bot \u202e"},
+                {"display_name": "=?utf-8?q?a=40b?="},
+                {"display_name": "two@acme.example, really"}):
         assert refusal(other.call("PATCH", "/v1/inboxes/me", doc))[
             0] == 422, doc
     for i in range(16):

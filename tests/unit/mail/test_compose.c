@@ -193,6 +193,37 @@ test_address(void **state)
 	}
 }
 
+static void
+test_name(void **state)
+{
+	static const struct {
+		const char *name;
+		bool valid;
+	} facts[] = { { "", true }, { "Ann's bot, (new) \"x\"", true },
+		{ "\xc3\x84nn", true }, { "bot@acme.example", true },
+		{ "Bot@ACME.example", true }, { "ceo@acme.example", false },
+		{ "Ann <a@b.example>", false }, { "a\nb", false },
+		{ "=?utf-8?q?a=40b?=", false },
+		{ "Ann \xe2\x80\xae", false }, /* U+202E */
+		{ "Ann \xef\xbc\xa0 b", false }, /* U+FF20 */
+		{ "\xff", false } };
+	char most[258];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
+		if (compose_name_valid(str_of(facts[i].name),
+			str_of("bot@acme.example")) != facts[i].valid)
+			fail_msg("%s", facts[i].name);
+	memset(most, 'a', sizeof(most) - 1);
+	most[257] = '\0';
+	assert_false(
+	    compose_name_valid(str_of(most), str_of("bot@acme.example")));
+	most[256] = '\0';
+	assert_true(
+	    compose_name_valid(str_of(most), str_of("bot@acme.example")));
+}
+
 int
 main(void)
 {
@@ -201,6 +232,7 @@ main(void)
 		cmocka_unit_test(test_controls),
 		cmocka_unit_test(test_denied),
 		cmocka_unit_test(test_address),
+		cmocka_unit_test(test_name),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
