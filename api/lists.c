@@ -48,31 +48,6 @@ which_list(struct http_request *req)
 	return 0;
 }
 
-/* As the database has it; an address, or "@" and a domain. */
-static bool
-take_entry(char out[ADDRESS_MAX + 1], struct str text)
-{
-	struct address a;
-	char domain[256];
-
-	if (text.n == 0 || text.n > ENTRY_MAX)
-		return false;
-	if (text.p[0] == '@') {
-		text.p++;
-		text.n--;
-	} else if (memchr(text.p, '@', text.n) != NULL) {
-		if (address_parse(&a, text) != ADDRESS_OK)
-			return false;
-		(void)snprintf(out, ADDRESS_MAX + 1, "%s", a.canonical);
-		return true;
-	}
-	if (memchr(text.p, '@', text.n) != NULL ||
-	    !address_domain_canonical(domain, text))
-		return false;
-	(void)snprintf(out, ADDRESS_MAX + 1, "@%s", domain);
-	return true;
-}
-
 static json_t *
 render(const struct http_request *req, const struct store_entry *e)
 {
@@ -167,7 +142,9 @@ api_op_lists_get(struct http_request *req)
 
 	if (what == 0)
 		return;
-	if (!take_entry(entry, str_of(http_request_param(req, "entry")))) {
+	const char *given = http_request_param(req, "entry");
+
+	if (!address_entry_canonical(entry, str_of(given))) {
 		http_fail(req, E_NOT_FOUND, "an entry is an address or domain");
 		return;
 	}
@@ -225,7 +202,7 @@ api_op_lists_create(struct http_request *req)
 	root = api_json_object(body, n, &fault);
 	if (root != NULL) {
 		api_json_known(root, names, &fault);
-		if (!take_entry(
+		if (!address_entry_canonical(
 			entry, api_json_str(root, "entry", ENTRY_MAX, &fault)))
 			api_fault_set(&fault, E_VALIDATION_ERROR, "entry",
 			    "must be an address or a domain");

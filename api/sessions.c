@@ -114,34 +114,34 @@ take_number(json_t *root, const char *name, int least, int most, int none,
 	return (int)json_integer_value(v);
 }
 
+/* As the database compares them. */
 static void
-check_recipients(const struct send_list *list, struct api_fault *fault)
+take_recipients(
+    struct send_list *list, struct arena *mem, struct api_fault *fault)
 {
 	struct address a;
 	size_t i;
 
 	for (i = 0; i < list->n; i++)
-		if (address_parse(&a, list->v[i]) != ADDRESS_OK)
+		if (address_parse(&a, list->v[i]) == ADDRESS_OK)
+			list->v[i] = str_of(arena_strdup(mem, a.canonical));
+		else
 			api_fault_set(fault, E_INVALID_ADDRESS,
 			    "policy.recipients", "item %zu is no address", i);
 }
 
 static void
-check_domains(const struct send_list *list, struct api_fault *fault)
+take_domains(struct send_list *list, struct arena *mem, struct api_fault *fault)
 {
-	struct address a;
-	char text[300];
+	char domain[256];
 	size_t i;
 
-	for (i = 0; i < list->n; i++) {
-		snprintf(text, sizeof(text), "x@%.*s",
-		    (int)(list->v[i].n < 256 ? list->v[i].n : 256),
-		    list->v[i].p);
-		if (list->v[i].n > 255 ||
-		    address_parse(&a, str_of(text)) != ADDRESS_OK)
+	for (i = 0; i < list->n; i++)
+		if (address_domain_canonical(domain, list->v[i]))
+			list->v[i] = str_of(arena_strdup(mem, domain));
+		else
 			api_fault_set(fault, E_VALIDATION_ERROR,
 			    "policy.domains", "item %zu is no domain", i);
-	}
 }
 
 static void
@@ -183,8 +183,8 @@ take_policy(struct store_session_new *s, char out[DOORS + 1], json_t *root,
 	api_json_known(policy, names, fault);
 	send_take_list(&to, mem, policy, "recipients", LIST_MAX, fault);
 	send_take_list(&domains, mem, policy, "domains", LIST_MAX, fault);
-	check_recipients(&to, fault);
-	check_domains(&domains, fault);
+	take_recipients(&to, mem, fault);
+	take_domains(&domains, mem, fault);
 	take_doors(out, policy, mem, fault);
 	s->recipients = to.v;
 	s->recipient_count = to.n;

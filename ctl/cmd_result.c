@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "ctl/ctl.h"
+#include "mail/address.h"
 
 static bool
 has_reason(const struct ctl *ctl, const struct ctl_args *args)
@@ -36,16 +37,20 @@ int
 ctl_suppression_add(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct manage_arg scope = MANAGE_ARG_NULL;
+	char entry[ADDRESS_MAX + 1];
 	int64_t tenant;
 
 	if (!has_reason(ctl, args) || !find_tenant(ctl, args, &tenant))
 		return 1;
+	if (!address_entry_canonical(entry, str_of(args->words[0])))
+		return ctl_fail(ctl, "%s is neither an address nor @domain",
+		    args->words[0]);
 	if (tenant != 0)
 		scope = (struct manage_arg)MANAGE_ARG_I64(tenant);
 	{
 		/* An address, or "@domain" with all its addresses. */
 		const struct manage_arg call[] = { CTL_SESSION(ctl), scope,
-			MANAGE_ARG_NULL, MANAGE_ARG_TEXT(args->words[0]),
+			MANAGE_ARG_NULL, MANAGE_ARG_TEXT(entry),
 			MANAGE_ARG_TEXT("s"), MANAGE_ARG_NULL,
 			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
 			MANAGE_ARG_END };

@@ -4,6 +4,7 @@
  */
 #include "mail/address.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <unicode/uchar.h>
@@ -255,6 +256,27 @@ address_parse(struct address *out, struct str s)
 	if (r != ADDRESS_OK)
 		memset(out, 0, sizeof(*out));
 	return r;
+}
+
+bool
+address_entry_canonical(char out[ADDRESS_MAX + 1], struct str text)
+{
+	struct address a;
+	char domain[256];
+
+	if (address_parse(&a, text) == ADDRESS_OK) {
+		(void)snprintf(out, ADDRESS_MAX + 1, "%s", a.canonical);
+		return true;
+	}
+	if (text.n > 0 && text.p[0] == '@') {
+		text.p++;
+		text.n--;
+	}
+	if (text.n == 0 || memchr(text.p, '@', text.n) != NULL ||
+	    !address_domain_canonical(domain, text))
+		return false;
+	(void)snprintf(out, ADDRESS_MAX + 1, "@%s", domain);
+	return true;
 }
 
 /* Bytes up to the '>' that closes the path, quoted strings respected. */

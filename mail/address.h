@@ -62,6 +62,11 @@ struct str address_domain(const struct address *a);
  * names that public DNS never has (.local, .internal, ...).
  */
 bool address_domain_public(const struct address *a);
+/*
+ * An entry of a list as the database compares it: an address, or `@` and a
+ * domain, which may be given without the `@`. False when it is neither.
+ */
+bool address_entry_canonical(char out[ADDRESS_MAX + 1], struct str text);
 /* Lower A-label of a domain into `out`; false when it is not one. */
 bool address_domain_canonical(char out[256], struct str domain);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "mail/address.h"
 #include "store/review_call.h"
 
 #define TEXT(col) review_text(mem, res, i, col)
@@ -209,6 +210,18 @@ box_suspend(const struct store_operator *who, struct box_key key,
 	review_call(who->db, &call);
 }
 
+/* What is no entry of a list stays as it is, for the database to refuse. */
+static void
+pg_entry(struct pg_args *args, const char *text)
+{
+	char entry[ADDRESS_MAX + 1];
+
+	if (text != NULL && address_entry_canonical(entry, str_of(text)))
+		pg_text(args, entry);
+	else
+		pg_text(args, text);
+}
+
 void
 box_allow_add(const struct store_operator *who, struct box_key key,
     const char *entry, int uses, int days, const char *reason,
@@ -219,7 +232,7 @@ box_allow_add(const struct store_operator *who, struct box_key key,
 	    arg);
 
 	key_args(&call.args, key);
-	pg_text(&call.args, entry);
+	pg_entry(&call.args, entry);
 	pg_i32(&call.args, uses);
 	pg_i32(&call.args, days);
 	pg_text(&call.args, reason);
@@ -247,7 +260,7 @@ box_block_add(const struct store_operator *who, struct box_key key,
 	    arg);
 
 	key_args(&call.args, key);
-	pg_text(&call.args, entry);
+	pg_entry(&call.args, entry);
 	if (until_us == 0)
 		pg_null(&call.args);
 	else

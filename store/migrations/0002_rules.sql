@@ -76,16 +76,36 @@ CREATE FUNCTION d.us(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
 CREATE FUNCTION d.low(s text) RETURNS text LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE
 	RETURN lower(s COLLATE "C") COLLATE "default";
--- The form in which addresses are compared: lower case, needless quotes gone.
-CREATE FUNCTION d.canon(address text) RETURNS text LANGUAGE sql IMMUTABLE
-	STRICT PARALLEL SAFE
-	RETURN CASE WHEN left(address, 1) = '"' THEN regexp_replace(
-	    d.low(address),
-	    '^"([a-z0-9!#$%&''*+/=?^_`{|}~-]+([.][a-z0-9!#$%&''*+/=?^_`{|}~-]+)*)"@',
-	    '\1@') ELSE d.low(address) END;
 CREATE FUNCTION d.domain_of(address text) RETURNS text LANGUAGE sql IMMUTABLE
 	STRICT PARALLEL SAFE
 	RETURN d.low(substring(address FROM '@([^@]*)$'));
+-- The same mailbox, however it is quoted and composed (mail/address.c). Not
+-- in SQL, which would be planned with each statement that compares any.
+CREATE FUNCTION d.canon_odd(address text) RETURNS text LANGUAGE plpgsql
+	IMMUTABLE STRICT PARALLEL SAFE
+	SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	atom CONSTANT text := '([a-z0-9!#$%&''*+/=?^_`{|}~-]|[^\x01-\x7f])+';
+	local text := regexp_replace(address, '@[^@]*$', '');
+	quoted CONSTANT boolean := local ~ '^".+"$';
+BEGIN
+	IF quoted THEN
+		local := regexp_replace(substr(local, 2, length(local) - 2),
+		    '\\(.)', '\1', 'g');
+	END IF;
+	local := normalize(d.low(local), NFC);
+	IF quoted AND local !~ ('^' || atom || '([.]' || atom || ')*$') THEN
+		local := '"' || regexp_replace(local, '(["\\])', '\\\1', 'g')
+		    || '"';
+	END IF;
+	RETURN local || coalesce('@' || d.domain_of(address), '');
+END $$;
+-- The form in which addresses are compared: lower case, needless quotes gone.
+CREATE FUNCTION d.canon(address text) RETURNS text LANGUAGE sql IMMUTABLE
+	STRICT PARALLEL SAFE
+	RETURN CASE WHEN left(address, 1) = '"'
+	    OR octet_length(address) <> length(address)
+	    THEN d.canon_odd(address) ELSE d.low(address) END;
 
 -- Immutability -------------------------------------------------------------
 

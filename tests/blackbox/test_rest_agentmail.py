@@ -10,7 +10,7 @@ import pytest
 
 from tests.lib import agents, leaks, postern
 from tests.blackbox.test_rest_cut import Cutter
-from tests.blackbox.test_rest import Client, MAIL, refusal, stored
+from tests.blackbox.test_rest import Client, MAIL, RAW, refusal, stored
 
 
 @pytest.fixture(scope="module")
@@ -724,3 +724,31 @@ def test_further_keys(gate, bot):
 def soon(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ",
                          time.gmtime(time.time() + seconds))
+
+
+SPELLINGS = ["eva@block.example", "EVA@Block.Example", '"eva"@block.example',
+             '"ev\\a"@block.example', "zo\u00e9@block.example",
+             "zoe\u0301@block.example", '"zo\u00e9"@block.example',
+             "eva@b\u00fccher.example", "eva@xn--bcher-kva.example",
+             "eva@bu\u0308cher.example", '"ev\\a"@b\u00fccher.example']
+
+
+def test_no_spelling_gets_around_a_list(gate):
+    box = gate.add_inbox("speller@acme.example", "acme")
+    agent = Client(gate, box.key)
+    raw = RAW.replace(b"bot@", b"speller@") % b"spelling"
+    run = agent.call("POST", "/v1/sessions", {"policy": {
+        "recipients": ["Eva@block.example", "zoe\u0301@block.example"],
+        "domains": ["b\u00fccher.example"], "max_messages": 99,
+        "doors": ["rest"]}})[2]
+    session = Client(gate, run["key"])
+    for address in SPELLINGS:
+        assert stored(session.send(to=[address], duplicate=True)), address
+    for entry in ("eva@block.example", "zo\u00e9@block.example",
+                  "eva@b\u00fccher.example"):
+        assert agent.call("POST", "/v1/lists/send/block",
+                          {"entry": entry})[0] == 201
+    for address in SPELLINGS:
+        for got in (agent.send(to=[address]),
+                    agent.send_raw(raw, to=[address])):
+            assert refusal(got) == (403, "message_rejected"), address

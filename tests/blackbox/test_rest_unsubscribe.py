@@ -287,6 +287,17 @@ def test_an_operator_lifts_it(r, link):
     assert post(r, path)[0] == 200 and gone(r, rcpt)
 
 
+def test_operators_may_write_a_domain_as_it_reads(r):
+    bot = Client(r, r.box.key)
+    for entry in ("@m\u00fcller.example", "eva@b\u00fccher.example"):
+        r.step_up()
+        r.signed_in("suppression", "add", entry, "--reason", "asked")
+        to = entry if entry[0] != "@" else "x" + entry
+        assert refusal(bot.send(to=[to])) == (403, "message_rejected")
+    with pytest.raises(RuntimeError, match="neither an address"):
+        r.signed_in("suppression", "add", "a b@x.example", "--reason", "x")
+
+
 def test_the_inbox_says_so(r):
     """To its keys and to nobody's hand: an operator turns it."""
     other = r.add_inbox("plain@acme.example")

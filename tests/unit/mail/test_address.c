@@ -56,6 +56,42 @@ static const struct {
 	{ "a@xn--a.example", NULL },
 };
 
+static const struct {
+	const char *text, *entry; /* NULL = refused */
+} entries[] = {
+	{ "Ann@Example.ORG", "ann@example.org" },
+	{ "\"a\\nn\"@x.example", "ann@x.example" },
+	{ "ann@b\xc3\xbc"
+	  "cher.example",
+	    "ann@xn--bcher-kva.example" },
+	{ "@B\xc3\xbc"
+	  "cher.example",
+	    "@xn--bcher-kva.example" },
+	{ "X.example", "@x.example" },
+	{ "", NULL },
+	{ "@", NULL },
+	{ "@@x.example", NULL },
+	{ "a b@x.example", NULL },
+	{ "x_y.example", NULL },
+};
+
+static void
+test_entry(void **state)
+{
+	char out[ADDRESS_MAX + 1];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		bool ok = address_entry_canonical(out, str_of(entries[i].text));
+
+		if (ok != (entries[i].entry != NULL))
+			fail_msg("%s", entries[i].text);
+		if (ok)
+			assert_string_equal(out, entries[i].entry);
+	}
+}
+
 static void
 test_parse(void **state)
 {
@@ -180,6 +216,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_path),
 		cmocka_unit_test(test_domain),
 		cmocka_unit_test(test_inbox),
