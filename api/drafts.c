@@ -125,7 +125,7 @@ api_op_drafts_list(struct http_request *req)
 	struct draft_call *call;
 	struct secret kek = { 0 };
 
-	api_page_query(&page, req, str_lit(FILTERS), &fault);
+	api_page_query(&page, req, str_lit(FILTERS), "", &fault);
 	if (fault.code != E_NONE) {
 		api_fault_reply(req, &fault);
 		return;

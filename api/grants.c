@@ -243,7 +243,7 @@ api_op_grants_messages(struct http_request *req)
 
 	if (!take_id(req, &id))
 		return;
-	api_page_query(&page, req, filters_of(req), &fault);
+	api_page_query(&page, req, filters_of(req), "", &fault);
 	if (fault.code != E_NONE) {
 		api_fault_reply(req, &fault);
 		return;

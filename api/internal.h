@@ -182,8 +182,12 @@ struct api_page {
 	int limit;
 	struct uuid after; /* all zero: from the newest */
 };
+/*
+ * `filters`: what the page token is bound to. `takes`: the names of the
+ * filters of this list, with spaces between; others are refused.
+ */
 void api_page_query(struct api_page *page, const struct http_request *req,
-    struct str filters, struct api_fault *fault);
+    struct str filters, const char *takes, struct api_fault *fault);
 /*
  * [ends the request] {count, limit, next_page_token, `name`: list}; takes
  * over `list`. `last` is its last id, NULL when it is empty.

@@ -110,7 +110,7 @@ api_op_lists_list(struct http_request *req)
 
 	if (what == 0)
 		return;
-	api_page_query(&page, req, filters_of(req), &fault);
+	api_page_query(&page, req, filters_of(req), "", &fault);
 	if (fault.code != E_NONE) {
 		api_fault_reply(req, &fault);
 		return;

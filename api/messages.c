@@ -110,7 +110,8 @@ take_query(const struct http_request *req, struct list_query *q,
 	    q->list.states != NULL ? q->list.states : "",
 	    (long long)q->list.since, (long long)q->list.until,
 	    q->list.label != NULL ? q->list.label : "");
-	api_page_query(&page, req, buf_str(&q->filters), fault);
+	api_page_query(&page, req, buf_str(&q->filters),
+	    "after before direction labels status", fault);
 	q->list.limit = page.limit;
 	q->list.after = page.after;
 }

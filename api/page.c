@@ -96,9 +96,42 @@ api_place_id(const struct uuid *place)
 	return (int64_t)(id & INT64_MAX);
 }
 
+static bool
+is_taken(const char *takes, const char *name)
+{
+	struct str rest = str_of(takes);
+
+	while (rest.n > 0)
+		if (str_eq(str_split(&rest, ' '), str_of(name)))
+			return true;
+	return false;
+}
+
+/* Whoever asks for less must not take all for the answer. */
+static void
+refuse_filters(
+    const struct http_request *req, const char *takes, struct api_fault *fault)
+{
+	/* What AgentMail's lists have, or another of ours. */
+	static const char *const names[] = { "after", "before", "direction",
+		"from", "labels", "recipients", "senders", "status", "subject",
+		"to", NULL };
+	const char *order = http_request_query(req, "ascending");
+	size_t i;
+
+	for (i = 0; names[i] != NULL; i++)
+		if (http_request_query(req, names[i]) != NULL &&
+		    !is_taken(takes, names[i]))
+			api_fault_set(fault, E_VALIDATION_ERROR, names[i],
+			    "this list has no such filter");
+	if (order != NULL && strcmp(order, "false") != 0)
+		api_fault_set(fault, E_VALIDATION_ERROR, "ascending",
+		    "lists begin with the newest");
+}
+
 void
 api_page_query(struct api_page *page, const struct http_request *req,
-    struct str filters, struct api_fault *fault)
+    struct str filters, const char *takes, struct api_fault *fault)
 {
 	const char *limit = http_request_query(req, "limit");
 	const char *token = http_request_query(req, "page_token");
@@ -109,6 +142,7 @@ api_page_query(struct api_page *page, const struct http_request *req,
 		api_fault_set(fault, E_VALIDATION_ERROR, "limit",
 		    "not a number from 1 to %d", API_LIMIT_MAX);
 	page->limit = (int)n;
+	refuse_filters(req, takes, fault);
 	if (token != NULL && token[0] != '\0' &&
 	    !parse(&page->after, key_of(req), filters, str_of(token)))
 		api_fault_set(fault, E_VALIDATION_ERROR, "page_token",

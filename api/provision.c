@@ -160,7 +160,7 @@ api_prov_list(struct http_request *req)
 	struct api_page page = { 0 };
 	struct prov_call *call;
 
-	api_page_query(&page, req, inboxes_filter, &fault);
+	api_page_query(&page, req, inboxes_filter, "", &fault);
 	if (fault.code != E_NONE) {
 		api_fault_reply(req, &fault);
 		return;

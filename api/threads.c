@@ -82,7 +82,7 @@ api_op_threads_list(struct http_request *req)
 	struct api_page page = { 0 };
 	struct api_call *call;
 
-	api_page_query(&page, req, str_lit(FILTERS), &fault);
+	api_page_query(&page, req, str_lit(FILTERS), "", &fault);
 	if (fault.code != E_NONE) {
 		api_fault_reply(req, &fault);
 		return;

@@ -726,6 +726,24 @@ def soon(seconds):
                          time.gmtime(time.time() + seconds))
 
 
+def test_a_filter_that_is_not_there_is_refused(stock, bot):
+    """Rather than everything being taken for what was asked for."""
+    for call, query in (("messages", {"subject": ["x"]}),
+                        ("messages", {"from": ["a@b.example"]}),
+                        ("messages", {"ascending": True}),
+                        ("threads", {"labels": ["x"]}),
+                        ("threads", {"recipients": ["a@b.example"]}),
+                        ("drafts", {"labels": ["x"]}),
+                        ("drafts", {"ascending": True})):
+        bad = stock.fails("inboxes.%s.list" % call, BOX, query)
+        assert bad["status"] == 400, (call, query)
+        assert bad["body"]["field"] == list(query)[0]
+    stock("inboxes.messages.list", BOX, {"ascending": False,
+                                         "includeSpam": True})
+    assert refusal(bot.get("/v1/lists/send/block?status=held")) == (
+        422, "validation_error")
+
+
 SPELLINGS = ["eva@block.example", "EVA@Block.Example", '"eva"@block.example',
              '"ev\\a"@block.example', "zo\u00e9@block.example",
              "zoe\u0301@block.example", '"zo\u00e9"@block.example',
