@@ -483,11 +483,15 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, r.key_id, r.kind::text,
-	    r.scope::text, r.label, r.created_at, r.expires_at, r.revoked_at,
-	    r.last_used FROM d.credential r WHERE r.tenant_id = t
+	-- Newest first; however many sessions there were, none of the inbox's
+	-- own keys that live is left out.
+	RETURN QUERY SELECT 200, NULL::text, x.* FROM (SELECT r.key_id,
+	    r.kind::text, r.scope::text, r.label, r.created_at, r.expires_at,
+	    r.revoked_at, r.last_used FROM d.credential r WHERE r.tenant_id = t
 	    AND r.inbox_id = c.inbox_id AND (c.scope = 'f' OR r.key_id = k)
-	    ORDER BY r.key_id DESC LIMIT 200;
+	    ORDER BY r.kind = 's' OR r.revoked_at IS NOT NULL
+	    OR coalesce(r.expires_at <= clock_timestamp(), false),
+	    r.key_id DESC LIMIT 200) x ORDER BY x.key_id DESC;
 END $$;
 
 -- The records of sessions, newest first; of one, or all of the inbox. A

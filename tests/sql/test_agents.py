@@ -214,6 +214,18 @@ def test_an_inbox_has_so_many_keys(w, x, su):
     assert create(w, x)[0]["status"] == 201
 
 
+def test_many_sessions_hide_no_key(w, x, su):
+    su.cursor().execute(
+        "INSERT INTO d.credential (tenant_id, inbox_id, kind, scope, lineage, "
+        "auth_sha256, parent_key, expires_at) SELECT %s, %s, 's', 's', 0, "
+        "sha256(i::text::bytea), %s, now() FROM generate_series(1, 300) i",
+        (x.tenant, x.inbox, x.full_key))
+    rows = call(w.gw, "keys_1", **key(x))
+    names = [r["key_id"] for r in rows]
+    assert len(names) == 200 and names == sorted(names, reverse=True)
+    assert {x.full_key, x.send_key} <= set(names)
+
+
 def test_a_reset_ends_them_too(w, x):
     _, new = create(w, x, "f")
     w.step_up(w.root)
