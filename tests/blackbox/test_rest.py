@@ -854,6 +854,43 @@ def test_too_many_recipients(gate, bot):
     assert stored(bot.send(to=many[:100], subject="hundred"))
 
 
+def test_a_limit_says_what_remains(gate):
+    box = gate.add_inbox("limited@acme.example", "acme")
+    agent = Client(gate, box.key)
+    gate.sql("UPDATE d.inbox SET lim_hour = 3, limits_version "
+             "= limits_version + 1 WHERE address = %s", box.address)
+    for left in (2, 1, 0):
+        status, headers, _ = agent.send(subject="left %d" % left)
+        assert status == 202
+        assert headers["ratelimit"].startswith('"hour";r=%d;t=' % left)
+    status, headers, doc = agent.send(subject="one more")
+    assert (status, doc["code"], doc["retry"]) == (
+        429, "rate_limited", "after")
+    wait = int(headers["retry-after"])
+    # a window slides by its buckets (store/postern.lua), here 16 and one
+    assert doc["retry_after"] == wait and 0 < wait <= 3600 * 17 / 16
+    assert headers["ratelimit-policy"] == '"hour";q=3;w=3600'
+    assert headers["ratelimit"] == '"hour";r=0;t=%d' % wait
+    # inboxes share no counter
+    assert Client(gate, gate.boxes[1].key).send(duplicate=True)[0] == 202
+
+
+def test_no_more_than_so_many_wait(gate):
+    box = gate.add_inbox("waiting@acme.example", "acme")
+    agent = Client(gate, box.key)
+    gate.sql("UPDATE d.inbox SET lim_held = 1, limits_version "
+             "= limits_version + 1 WHERE address = %s", box.address)
+    key = {"Idempotency-Key": "waiting"}
+    first = stored(agent.send(http=key))
+    for _ in range(2):
+        assert refusal(agent.send(subject="held")) == (429, "held_limit")
+    # what was stored before is found by its key all the same
+    assert stored(agent.send(http=key))["message_id"] == first["message_id"]
+    path = "/v1/messages/%s/cancel" % first["message_id"]
+    assert agent.call("POST", path)[0] == 200
+    assert agent.send(subject="held")[0] == 202
+
+
 def test_metrics_count_rest(gate, bot):
     stored(bot.send(subject="count me"))
     c = http.client.HTTPConnection("127.0.0.1", gate.metrics_port)
