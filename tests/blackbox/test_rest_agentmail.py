@@ -2,7 +2,10 @@
 """/v0 with the stock npm client; replies and threads with our own."""
 
 import base64
+import http.client
+import http.server
 import os
+import ssl
 import threading
 import time
 
@@ -278,6 +281,56 @@ def test_a_cut_connection_gives_one_row(gate):
     assert gate.sql("SELECT message_id FROM d.message WHERE subject = 'cut-1'"
                     ) == lost
     relay.listener.close()
+
+
+class Unlucky(http.server.BaseHTTPRequestHandler):
+    """Passes requests on; the first two answers are lost between."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        c = http.client.HTTPSConnection(
+            "localhost", self.server.behind, context=self.server.context)
+        c.request("POST", self.path, body, dict(self.headers))
+        r = c.getresponse()
+        data, status = r.read(), r.status
+        c.close()
+        assert status == 202, data
+        if self.server.lost < 2:
+            self.server.lost += 1
+            status, data = 503, b'{"name":"ServiceUnavailableError"}'
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.mark.parametrize("key", [{"idempotencyKey": "lost-1"}, {}],
+                         ids=["key", "no key"])
+def test_what_the_stock_client_repeats_is_one_row(gate, key):
+    """By itself, what was answered with 5xx: here behind what was stored."""
+    server = http.server.ThreadingHTTPServer(("localhost", 0), Unlucky)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(gate.path("tls", "cert.pem"),
+                            gate.path("tls", "key.pem"))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.behind, server.lost = gate.api_port, 0
+    server.context = ssl.create_default_context(cafile=gate.ca_file)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    name = "lost answers, %d" % len(key)
+    try:
+        with Stock(gate, port=server.server_address[1]) as s:
+            got = s("inboxes.messages.send", BOX, {
+                "to": ["ada@example.org"], "subject": name, "text": "x"}, key)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert server.lost == 2 and got["status"] == "held"
+    rows = gate.sql("SELECT 1 FROM d.message WHERE subject = %s", name)
+    assert len(rows) == 1
 
 
 # Our own client.
