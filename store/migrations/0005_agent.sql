@@ -228,6 +228,7 @@ BEGIN
 	    WHERE m.thread_id = th ORDER BY m.message_id;
 END $$;
 
+-- What the owner noted of it is not a sandbox's to read.
 CREATE FUNCTION api.my_inbox_1(t bigint, k bigint, a bytea)
 	RETURNS TABLE (status int, code text, created_at timestamptz,
 	display_name text, metadata text, one_click boolean)
@@ -240,7 +241,8 @@ DECLARE
 BEGIN
 	c := d.agent(t, k, a);
 	RETURN QUERY SELECT c.status, c.code, x.created_at, x.display_name,
-	    x.metadata, x.one_click FROM (SELECT 1) one LEFT JOIN d.inbox x
+	    CASE WHEN c.kind <> 's' THEN x.metadata END, x.one_click
+	    FROM (SELECT 1) one LEFT JOIN d.inbox x
 	    ON c.status = 200 AND x.tenant_id = t AND x.inbox_id = c.inbox_id;
 END $$;
 

@@ -186,6 +186,13 @@ def test_what_a_session_can_never(gate, bot):
             ("POST", "/v1/sessions/me/extend", {"expires_in": 60}, 403)):
         assert refusal(session.call(method, path, body))[0] == code, path
     assert session.get("/v1/auth/me")[2]["principal"] == "session_key"
+    noted = {"metadata": {"customer": "of nobody's business"}}
+    assert bot.call("PATCH", "/v1/inboxes/me", noted)[2]["metadata"] == \
+        noted["metadata"]
+    for inbox in (session.get("/v1/inboxes/me")[2],
+                  session.get("/v1/inboxes")[2]["inboxes"][0]):
+        assert (inbox["inbox_id"], inbox["metadata"]) == (
+            gate.box.address, {})
     assert record(session, "me")["session_id"] == name
     second, other = start(gate, bot)
     assert refusal(second.get("/v1/sessions/" + name)) == (
