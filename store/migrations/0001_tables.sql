@@ -304,6 +304,7 @@ CREATE TABLE d.operator (
 	params text NOT NULL,
 	verifier bytea NOT NULL CHECK (octet_length(verifier) = 32),
 	failures int NOT NULL DEFAULT 0,
+	failed_at timestamptz,
 	locked_until timestamptz,
 	totp boolean NOT NULL DEFAULT false,
 	passkeys int NOT NULL DEFAULT 0,
@@ -312,6 +313,16 @@ CREATE TABLE d.operator (
 	disabled_at timestamptz,
 	last_seen timestamptz,
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp());
+
+-- Sign-ins that failed for names that nobody has, or has any more: they are made
+-- to wait as those of people are, or a wait would tell who is one. What was
+-- typed is not kept, for it may have been a password.
+CREATE TABLE d.nobody (
+	name_sha256 bytea PRIMARY KEY CHECK (octet_length(name_sha256) = 32),
+	failures int NOT NULL DEFAULT 0,
+	failed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	locked_until timestamptz);
+CREATE INDEX nobody_failed ON d.nobody (failed_at);
 
 -- tenant_id NULL: all tenants; inbox_id NULL: all inboxes of the tenant.
 CREATE TABLE d.operator_scope (

@@ -128,7 +128,10 @@ SELECT d.let('p_review', 'list_entry', 'SELECT', 'all');
 SELECT d.let('p_review', 'list_entry', 'INSERT + UPDATE (ended_at)', 'all');
 SELECT d.let('p_review p_ctl', 'operator', 'SELECT +
 	INSERT (name, salt, params, verifier) +
-	UPDATE (failures, locked_until, last_seen, disabled_at)', 'all');
+	UPDATE (failures, failed_at, locked_until, last_seen, disabled_at)',
+	'all');
+SELECT d.let('p_review', 'nobody', 'SELECT + INSERT (name_sha256) + DELETE +
+	UPDATE (failures, failed_at, locked_until)', 'all');
 SELECT d.let('p_review p_ctl', 'operator_scope', 'SELECT + INSERT', 'all');
 -- The marks of a session are p_auth's (0014).
 SELECT d.let('p_review p_ctl', 'operator_session', 'SELECT +

@@ -157,30 +157,65 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, o;
 END $$;
 
+-- How long the next try has to wait after so many that failed. A day without
+-- one, and the count begins anew.
+CREATE FUNCTION d.try_wait(failures int) RETURNS interval LANGUAGE sql IMMUTABLE
+	RETURN CASE WHEN failures >= 5 THEN least(3600,
+	30 * 2 ^ least(failures - 5, 10)) * interval '1 second' END;
+
 -- The output of argon2id against the stored hash of it; failures slow down.
 CREATE FUNCTION d.password_try(op bigint, output bytea, OUT ok boolean,
 	OUT wait int) LANGUAGE plpgsql AS $$
 DECLARE
 	p record;
+	n int;
+	now_at timestamptz := clock_timestamp();
 BEGIN
 	ok := false;
-	SELECT z.verifier, z.failures, z.locked_until INTO p FROM d.operator z
-	    WHERE z.operator_id = op AND z.disabled_at IS NULL FOR UPDATE;
+	SELECT z.verifier, z.failures, z.failed_at, z.locked_until INTO p
+	    FROM d.operator z WHERE z.operator_id = op AND z.disabled_at IS NULL
+	    FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
-	IF p.locked_until > clock_timestamp() THEN
-		wait := greatest(1, extract(epoch FROM p.locked_until
-		    - clock_timestamp())::int);
+	IF p.locked_until > now_at THEN
+		wait := greatest(1, extract(epoch FROM p.locked_until - now_at)::int);
 		RETURN;
 	END IF;
 	ok := coalesce(p.verifier = sha256(output), false);
-	UPDATE d.operator z SET failures = CASE WHEN ok THEN 0
-	    ELSE z.failures + 1 END, locked_until = CASE WHEN NOT ok
-	    AND z.failures + 1 >= 5 THEN clock_timestamp() + least(3600,
-	    30 * 2 ^ (z.failures - 4)) * interval '1 second' END,
-	    last_seen = CASE WHEN ok THEN clock_timestamp() ELSE z.last_seen END
+	n := CASE WHEN ok THEN 0 WHEN p.failed_at < now_at - interval '1 day'
+	    THEN 1 ELSE p.failures + 1 END;
+	UPDATE d.operator z SET failures = n, locked_until = now_at + d.try_wait(n),
+	    failed_at = CASE WHEN NOT ok THEN now_at END,
+	    last_seen = CASE WHEN ok THEN now_at ELSE z.last_seen END
 	    WHERE z.operator_id = op;
+END $$;
+
+-- A try for a name that is nobody's: NULL, or how long to wait. Each forgets
+-- two that are older than a day, so that there are never more than a day's.
+CREATE FUNCTION d.nobody_try(name text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	p record;
+	n int;
+	now_at timestamptz := clock_timestamp();
+	h bytea := (SELECT sha256(coalesce(y.secret, '\x00') || convert_to(
+	    'postern.nobody.1' || lower(nobody_try.name), 'UTF8'))
+	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON y.one);
+BEGIN
+	DELETE FROM d.nobody z WHERE z.name_sha256 IN (SELECT x.name_sha256
+	    FROM d.nobody x WHERE x.failed_at < now_at - interval '1 day'
+	    ORDER BY x.failed_at LIMIT 2 FOR UPDATE SKIP LOCKED);
+	INSERT INTO d.nobody (name_sha256) VALUES (h) ON CONFLICT DO NOTHING;
+	SELECT z.failures, z.failed_at, z.locked_until INTO p FROM d.nobody z
+	    WHERE z.name_sha256 = h FOR UPDATE;
+	IF p.locked_until > now_at THEN
+		RETURN greatest(1, extract(epoch FROM p.locked_until - now_at)::int);
+	END IF;
+	n := CASE WHEN p.failed_at < now_at - interval '1 day' THEN 1
+	    ELSE p.failures + 1 END;
+	UPDATE d.nobody z SET failures = n, failed_at = now_at,
+	    locked_until = now_at + d.try_wait(n) WHERE z.name_sha256 = h;
+	RETURN NULL;
 END $$;
 
 CREATE FUNCTION api.session_create_1(name text, output bytea,
@@ -191,12 +226,16 @@ CREATE FUNCTION api.session_create_1(name text, output bytea,
 #variable_conflict use_column
 DECLARE
 	o bigint;
+	here boolean;
 	p record;
 	e timestamptz := clock_timestamp() + interval '12 hours';
 BEGIN
-	SELECT z.operator_id INTO o FROM d.operator z
+	SELECT z.operator_id, z.disabled_at IS NULL INTO o, here FROM d.operator z
 	    WHERE z.name = lower(session_create_1.name);
 	p := d.password_try(o, output);
+	IF here IS NOT TRUE THEN
+		p.wait := d.nobody_try(name);
+	END IF;
 	IF p.wait IS NOT NULL THEN
 		SELECT 429, 'rate_limited', p.wait INTO status, code, wait;
 		RETURN NEXT;

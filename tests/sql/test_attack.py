@@ -416,6 +416,55 @@ def test_passwords_slow_down(w):
     assert len(a["salt"]) == 16 and a["params"] == "argon2id m=19456 t=2 p=1"
 
 
+def test_a_wait_does_not_tell_who_is_there(w, su):
+    """Who is no operator, or no longer, waits as an operator does."""
+    w.operator("waits", "reviewer", tenant=w.tenants[0])
+    w.operator("left", "reviewer", tenant=w.tenants[0])
+    assert call1(w.ctl, "operator_disable_1", s=w.root, uid=0,
+                 name="left")["status"] == 200
+
+    def tries(name, n=6):
+        got = [call1(w.rv, "session_create_1", name=name, output=b"x" * 32,
+                     session_sha256=os.urandom(32), peer="t")
+               for _ in range(n)]
+        return [(r["status"], r["code"], r["wait"]) for r in got]
+
+    def age(what):
+        for table in ("operator", "nobody"):
+            cur.execute("UPDATE d.%s SET locked_until = NULL, failed_at = "
+                        "failed_at - interval '%s'" % (table, what))
+
+    cur = su.cursor()
+    names = ("waits", "left", "Nobody-Waits")
+    first = [tries(name) for name in names]
+    assert first[0] == [(401, "missing_authorization", None)] * 5 + \
+        [(429, "rate_limited", 30)], first
+    assert first[1:] == first[:1] * 2
+    age("1 hour")
+    assert [tries(name, 2) for name in names] == [
+        [(401, "missing_authorization", None), (429, "rate_limited", 60)]] * 3
+    age("25 hours")
+    assert [tries(name) for name in names] == first
+    # what is older than a day is forgotten, and no name is kept
+    age("25 hours")
+    tries("nobody-else", 1)
+    tries("nobody-then", 1)
+    cur.execute("SELECT count(*) FROM d.nobody WHERE failed_at < now() - "
+                "interval '1 day'")
+    assert cur.fetchone()[0] == 0
+
+
+def test_guesses_are_counted_however_many(w, su):
+    """Two to the number of failures does not end in an error, uncounted."""
+    w.operator("guessed", "reviewer", tenant=w.tenants[0])
+    cur = su.cursor()
+    cur.execute("UPDATE d.operator SET failures = 2000, failed_at = now() "
+                "WHERE name = 'guessed'")
+    got = [call1(w.rv, "session_create_1", name="guessed", output=b"x" * 32,
+                 session_sha256=os.urandom(32), peer="t") for _ in range(2)]
+    assert [(r["status"], r["wait"]) for r in got] == [(401, None), (429, 3600)]
+
+
 def test_ctl_without_a_session_only_tightens(w, x):
     t = dict(uid=1000, tenant=x.tenant, inbox=x.inbox)
     assert call1(w.ctl, "tighten_1", to_mode=4, reason="r",

@@ -13,7 +13,7 @@ NO_TENANT = {"domain", "address", "edge", "delivery_edge", "mode_rule",
              "global_pause", "deployment", "operator", "operator_scope",
              "operator_session", "operator_factor", "operator_recovery",
              "factor_challenge", "audit", "audit_seal", "schema_migration",
-             "word_at", "job", "sandbox_event"}
+             "word_at", "job", "sandbox_event", "nobody"}
 
 
 def rows(su, sql, *args):
