@@ -238,6 +238,19 @@ page_send(struct page *page, int status)
 	buf_free(&out);
 }
 
+/* What took a person's time to write, of a form that was refused. */
+static const char *
+typed_text(struct http_request *req)
+{
+	static const char *const names[] = { "note", "text", "reason" };
+	const char *text = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]) && text == NULL; i++)
+		text = http_request_field(req, names[i], 0);
+	return text;
+}
+
 void
 page_problem_send(
     struct http_request *req, int status, struct view_problem *problem)
@@ -246,6 +259,8 @@ page_problem_send(
 	struct view_shell shell = { .title = problem->heading };
 	struct buf out = { 0 };
 
+	if (problem->again_at == NULL)
+		problem->typed = typed_text(req);
 	problem->code = status;
 	problem->request_id = http_request_id(req);
 	if (who != NULL) {

@@ -172,6 +172,28 @@ free_who(void *arg)
 	free(who);
 }
 
+/* After a sign-in, back to the message that it was about. */
+static void
+say_signed_out(struct http_request *req)
+{
+	struct view_problem problem = { .heading = "Signed out",
+		.text = "The session has ended, so nothing was done. Sign in "
+			"and do it again.",
+		.link_label = "Sign in" };
+	struct str path = str_of(http_request_path(req));
+	struct buf link = { 0 };
+
+	buf_puts(&link, "/login");
+	if (str_eq(str_split(&path, '/'), str_lit("")) &&
+	    str_eq(str_split(&path, '/'), str_lit("m"))) {
+		buf_puts(&link, "?return_to=/m/");
+		buf_add_str(&link, str_split(&path, '/'));
+	}
+	problem.link = buf_cstr(&link);
+	page_problem_send(req, 401, &problem);
+	buf_free(&link);
+}
+
 /* Nobody: a page asks to sign in, an action says that nothing was done. */
 static void
 turn_away(struct http_request *req, bool factor_due)
@@ -179,9 +201,7 @@ turn_away(struct http_request *req, bool factor_due)
 	struct buf to = { 0 };
 
 	if (!is_safe(http_request_method(req))) {
-		page_problem(req, 401, "Signed out",
-		    "The session has ended, so nothing was done. Sign in and "
-		    "do it again.");
+		http_request_instead(req, say_signed_out);
 		return;
 	}
 	if (strcmp(http_request_path(req), "/counts") == 0 ||

@@ -129,6 +129,7 @@ struct view_problem {
 	const char *name; /* of the refusal, e.g. state_conflict, or NULL */
 	const char *request_id;
 	const char *link, *link_label;
+	const char *typed; /* what would be lost with the form, or NULL */
 	/* Set: a button that sends the same once more, to this address. */
 	const char *again_at;
 	const struct view_again *again;

@@ -124,6 +124,11 @@ view_problem(struct buf *out, const struct view_shell *shell,
 	    LIT("</h1><p>"), TEXT(problem->text), LIT("</p>"));
 	if (problem->again_at != NULL)
 		put_again(out, shell, problem);
+	if (problem->typed != NULL && problem->typed[0] != '\0')
+		HTML(out,
+		    LIT("<label>What you typed: copy it before you go on"
+			"<textarea readonly id=\"typed\" rows=\"4\">"),
+		    LINES(problem->typed), LIT("</textarea></label>"));
 	if (problem->link != NULL)
 		HTML(out, LIT("<p><a class=\"button\" href=\""),
 		    ATTR(problem->link), LIT("\">"), TEXT(problem->link_label),

@@ -111,6 +111,7 @@ struct http_request {
 	bool fields_done;
 	struct buf body;
 	size_t body_max;
+	http_handler_fn *instead; /* of the route's */
 	http_handler_fn *done; /* body wanted whole */
 	http_body_fn *data; /* body wanted as it comes */
 	enum http_todo todo;

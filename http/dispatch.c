@@ -184,16 +184,17 @@ http_dispatch_todo(struct http_conn *c)
 	struct http_request *req = c->req;
 	enum http_todo todo = req->todo;
 	const struct http_route *route = req->match.route;
+	http_handler_fn *instead = req->instead;
 
 	req->todo = HTTP_TODO_NOTHING;
 	if (todo == HTTP_TODO_BODY) {
 		start_body(c);
-	} else if (route->early) {
+	} else if (instead == NULL && route->early) {
 		call_handler(c, route->handler);
 	} else {
 		req->with_app = false;
 		req->body_max = route->body_max;
-		req->done = route->handler;
+		req->done = instead != NULL ? instead : route->handler;
 		start_body(c);
 	}
 }

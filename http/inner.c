@@ -111,7 +111,9 @@ http_inner_allowed(struct http_request *req)
 	const struct http_route *route = req->match.route;
 
 	req->with_app = true;
-	if (route->early)
+	if (req->instead != NULL)
+		http_inner_body(req, route->body_max, req->instead);
+	else if (route->early)
 		route->handler(req);
 	else
 		http_inner_body(req, route->body_max, route->handler);

@@ -236,6 +236,13 @@ http_request_allow(
 	http_conn_wake(req->conn);
 }
 
+void
+http_request_instead(struct http_request *req, http_handler_fn *handler)
+{
+	req->instead = handler;
+	http_request_allow(req, NULL, NULL);
+}
+
 void *
 http_request_who(const struct http_request *req)
 {

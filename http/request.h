@@ -62,6 +62,11 @@ long long http_request_length(const struct http_request *req);
 /* The authorizer's answer. `who` is freed by `free_who` with the request. */
 void http_request_allow(
     struct http_request *req, void *who, void (*free_who)(void *who));
+/*
+ * The same when it is no: `handler` is called, with the body, in place of the
+ * route's, so that it can say no and show what was sent. Nobody is `who`.
+ */
+void http_request_instead(struct http_request *req, http_handler_fn *handler);
 void *http_request_who(const struct http_request *req);
 
 /* What the handler hangs on its request; freed with it. */
