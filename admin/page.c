@@ -11,6 +11,7 @@
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "policy/vocabulary.h"
 
 /* What a redirect may say; the address bar carries only the name. */
 static const struct {
@@ -392,4 +393,11 @@ page_winner(struct buf *out, const struct review_events *events, int64_t now_us)
 		buf_printf(out, " %lld s ago. ", (long long)ago);
 	else
 		buf_printf(out, " %lld min ago. ", (long long)(ago / 60));
+}
+
+bool
+page_is_over(const struct review_message *m)
+{
+	return m->state == STATE_HELD && m->hold_until_us != 0 &&
+	       m->hold_until_us <= m->now_us;
 }

@@ -84,6 +84,10 @@ void page_done(struct page *page, const char *path, const char *said);
 /* After the password: on, or to the second factor. */
 void page_login_next(struct http_request *req, bool factor_due);
 
+/* Held longer than it may be, and not swept away yet: no approval counts. */
+#define PAGE_OVER "The time it may wait is over: it expires, and is not sent."
+bool page_is_over(const struct review_message *m);
+
 /* {id} of the route; false after a 400 page. */
 bool page_message_id(struct page *page, struct uuid *message);
 

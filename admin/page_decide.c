@@ -74,6 +74,7 @@ draw_conflict(struct page *page)
 	struct view_problem problem = { .heading = "Nothing was done",
 		.name = d->answer.is.text };
 	struct buf text = { 0 }, link = { 0 };
+	bool over = d->m.is.status < 300 && page_is_over(&d->m);
 
 	if (d->answer.is.status == 412)
 		buf_puts(&text, "The message changed after your page was made: "
@@ -82,11 +83,13 @@ draw_conflict(struct page *page)
 	else if (d->answer.is.status == 423)
 		buf_puts(&text, "You approved it already; another person has "
 				"to approve it too. ");
+	else if (over)
+		buf_puts(&text, PAGE_OVER);
 	else
 		page_winner(&text, &d->events, page->who->session.now_us);
-	if (d->m.is.status < 300 && d->m.state == STATE_HELD)
+	if (d->m.is.status < 300 && d->m.state == STATE_HELD && !over)
 		buf_puts(&text, "It waits for a decision again.");
-	else if (d->m.is.status < 300)
+	else if (d->m.is.status < 300 && !over)
 		buf_printf(&text, "Its state is now: %s.",
 		    view_state_label(words_state(d->m.state)));
 	buf_printf(&link, "/m/%s", id_text(page, &d->request.message));

@@ -288,6 +288,8 @@ fill_events(struct page *page, struct view_message *view)
 static const char *
 why_not(const struct review_message *m)
 {
+	if (page_is_over(m))
+		return PAGE_OVER;
 	if (strcmp(m->may_why, "second_approval_needed") == 0)
 		return "You approved this already. Another person has to "
 		       "approve it too.";
@@ -310,7 +312,8 @@ fill_rights(struct page *page, struct view_message *view)
 	bool step_up = strcmp(m->may_why, "step_up_required") == 0;
 
 	view->may_reject = held && can;
-	view->may_approve = held && can && (m->may_decide || step_up);
+	view->may_approve =
+	    held && can && (m->may_decide || step_up) && !page_is_over(m);
 	view->sign = view->risk == VIEW_RISK_HIGH && s->passkeys > 0;
 	view->ask_password = step_up || (view->risk == VIEW_RISK_HIGH &&
 					    s->step_up_us <= s->now_us);

@@ -97,6 +97,11 @@ BEGIN
 	    ELSE d.decide_no(o.operator_id, o.step_up OR signed IS NOT NULL,
 	        g.tenant_id, g.inbox_id, g.state, g.risk, decide_1.verdict,
 	        g.integrity) END;
+	-- Silence was no, also before somebody swept it away.
+	IF why IS NULL AND decide_1.verdict = 'a'
+	    AND g.hold_until <= clock_timestamp() THEN
+		why := 'state_conflict';
+	END IF;
 	IF why IS NULL AND m.digest <> dig THEN
 		why := 'digest_mismatch';
 	END IF;
