@@ -376,15 +376,29 @@ page_actor(const struct review_event *e)
 	return e->actor;
 }
 
+static bool
+is_decision(const struct review_event *e)
+{
+	return strcmp(e->type, policy_event_name(EVENT_APPROVED)) == 0 ||
+	       strcmp(e->type, policy_event_name(EVENT_REJECTED)) == 0 ||
+	       strcmp(e->type, policy_event_name(EVENT_EXPIRED)) == 0 ||
+	       strcmp(e->type, policy_event_name(EVENT_CANCELED)) == 0 ||
+	       strcmp(e->type, policy_event_name(EVENT_UNDONE)) == 0;
+}
+
 void
 page_winner(struct buf *out, const struct review_events *events, int64_t now_us)
 {
 	const struct review_event *e;
 	int64_t ago;
+	size_t i;
 
 	if (events->n == 0)
 		return;
-	e = &events->row[events->n - 1];
+	/* a person who decided, rather than what the relay did then */
+	for (i = events->n; i > 0 && !is_decision(&events->row[i - 1]); i--)
+		;
+	e = &events->row[(i > 0 ? i : events->n) - 1];
 	ago = (now_us - e->at_us) / 1000000;
 	buf_printf(out, "%s by %s", words_event(e->type), page_actor(e));
 	if (ago < 1)

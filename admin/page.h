@@ -72,7 +72,7 @@ void page_bad(struct http_request *req, const char *what);
 /* The same for an answer that is not "done": 404, 403, 409, 503, ... */
 void page_refuse(struct page *page, const struct review_answer *is);
 
-/* "Approved by maria 12 s ago. ": the last thing that happened to it. */
+/* "Approved by maria 12 s ago. ": how it was decided, else its last event. */
 void page_winner(
     struct buf *out, const struct review_events *events, int64_t now_us);
 /* Who an event is from, in words; borrowed from it. */
