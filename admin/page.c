@@ -221,6 +221,10 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 			session_has_role(page->who, "auditor");
 	shell->decides = session_has_role(page->who, "reviewer") ||
 			 session_has_role(page->who, "senior");
+	shell->config = shell->admin || session_has_role(page->who, "auditor");
+	shell->people = session_has_role(page->who, "*:*:admin") ||
+			session_has_role(page->who, "*:*:auditor");
+	shell->stops = shell->decides || shell->admin;
 	shell->held = page->held.capped ? 1001 : page->held.n;
 	fill_pauses(page);
 	fill_undo(page);

@@ -22,6 +22,7 @@ struct boxes {
 	int64_t tenant, inbox;
 	const char *query; /* part of an address, or NULL */
 	size_t shown, more;
+	bool stops; /* may pause those in reach */
 };
 
 /* One more of those that fit the search, as far as they fit a page. */
@@ -108,13 +109,13 @@ fill_tenant_switches(struct page *page, struct view_switch *rows, size_t n,
 	size_t i;
 
 	rows[n++] = (struct view_switch){ "tenant", tenant->tenant, 0,
-		tenant->slug, tenant->paused, true };
+		tenant->slug, tenant->paused, b->stops };
 	for (i = 0; i < b->inboxes.n; i++) {
 		const struct review_inbox *r = &b->inboxes.row[i];
 
 		if (r->tenant == tenant->tenant && is_shown(b, r, r->paused))
 			rows[n++] = (struct view_switch){ "inbox", r->tenant,
-				r->inbox, r->address, r->paused, true };
+				r->inbox, r->address, r->paused, b->stops };
 	}
 	return n;
 }
@@ -134,6 +135,9 @@ draw_pauses(struct page *page)
 	}
 	rows = arena_array(
 	    &page->mem, b->inboxes.n + b->tenants.n + 1, sizeof(*rows));
+	b->stops = session_has_role(page->who, "reviewer") ||
+		   session_has_role(page->who, "senior") ||
+		   session_has_role(page->who, "admin");
 	rows[n++] = (struct view_switch){ "global", 0, 0, "Everything",
 		s->global_paused, session_has_role(page->who, "admin") };
 	for (i = 0; i < b->tenants.n; i++)

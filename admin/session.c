@@ -123,7 +123,7 @@ session_has_role(const struct admin_who *who, const char *role)
 	while (line != NULL && *line != '\0') {
 		size_t len = strcspn(line, "\n");
 
-		if (len > n && line[len - n - 1] == ':' &&
+		if (len >= n && (len == n || line[len - n - 1] == ':') &&
 		    strncmp(line + len - n, role, n) == 0)
 			return true;
 		line += len + (line[len] == '\n');

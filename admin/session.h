@@ -44,7 +44,7 @@ void session_drop_cookie(struct http_request *req);
 /* Local path to return to after sign-in; "/q" unless it is one of ours. */
 const char *session_return_to(const char *path);
 
-/* Has one of the roles (lines "tenant:inbox:role") anywhere. */
+/* Has the role (lines "tenant:inbox:role") anywhere; "*:*:role": everywhere. */
 bool session_has_role(const struct admin_who *who, const char *role);
 
 #endif

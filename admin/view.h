@@ -64,6 +64,8 @@ struct view_shell {
 	bool step_up; /* what loosens asks again who it is */
 	bool totp, passkeys; /* by these; by the password if by none */
 	bool admin, audits; /* shows what only these roles may see */
+	bool config, people; /* may read tenants, operators */
+	bool stops; /* may pause */
 	bool decides; /* reviewer or senior of something */
 	const char *wide_id; /* NULL: normal page; else body id for app.js */
 };

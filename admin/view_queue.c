@@ -228,6 +228,36 @@ put_bands(struct buf *out, const struct view_queue *queue)
 	HTML(out, LIT("</div>"));
 }
 
+static void
+put_pause(struct buf *out, const struct view_shell *shell,
+    const struct view_queue_row *row)
+{
+	HTML(out,
+	    LIT("<form method=\"post\" action=\"/pause\">"
+		"<input type=\"hidden\" name=\"tenant\" value=\""),
+	    NUM(row->tenant_key),
+	    LIT("\"><input type=\"hidden\" name=\"inbox\" value=\""),
+	    NUM(row->inbox_key),
+	    LIT("\"><input type=\"hidden\" name=\"to\" value=\"pause\">"
+		"<input type=\"hidden\" name=\"reason\" "
+		"value=\"Paused from the queue\">"));
+	view_part_csrf(out, shell);
+	HTML(out, LIT("<button>Pause inbox</button></form>"));
+}
+
+static void
+put_reject_all(struct buf *out, const struct view_shell *shell,
+    const struct view_queue_row *row)
+{
+	HTML(out,
+	    LIT("<form method=\"post\" action=\"/jobs\"><input "
+		"type=\"hidden\" name=\"box\" value=\""),
+	    NUM(row->tenant_key), LIT("."), NUM(row->inbox_key), LIT("\">"));
+	view_part_csrf(out, shell);
+	HTML(out, LIT("<button name=\"all\" value=\"r\">Reject all…</button>"
+		      "</form>"));
+}
+
 /* What is not shown of an inbox, and the two things to do about it. */
 static void
 put_more(struct buf *out, const struct view_shell *shell,
@@ -239,24 +269,12 @@ put_more(struct buf *out, const struct view_shell *shell,
 	view_part_count(out, row->count, CAP);
 	HTML(out, LIT(" more</b> from "));
 	view_part_address(out, row->inbox);
-	HTML(out,
-	    LIT("</a><form method=\"post\" action=\"/pause\">"
-		"<input type=\"hidden\" name=\"tenant\" value=\""),
-	    NUM(row->tenant_key),
-	    LIT("\"><input type=\"hidden\" name=\"inbox\" value=\""),
-	    NUM(row->inbox_key),
-	    LIT("\"><input type=\"hidden\" name=\"to\" value=\"pause\">"
-		"<input type=\"hidden\" name=\"reason\" "
-		"value=\"Paused from the queue\">"));
-	view_part_csrf(out, shell);
-	HTML(out,
-	    LIT("<button>Pause inbox</button></form><form method=\"post\" "
-		"action=\"/jobs\"><input type=\"hidden\" name=\"box\" "
-		"value=\""),
-	    NUM(row->tenant_key), LIT("."), NUM(row->inbox_key), LIT("\">"));
-	view_part_csrf(out, shell);
-	HTML(out, LIT("<button name=\"all\" value=\"r\">Reject all…</button>"
-		      "</form></li>"));
+	HTML(out, LIT("</a>"));
+	if (shell->stops)
+		put_pause(out, shell, row);
+	if (shell->decides)
+		put_reject_all(out, shell, row);
+	HTML(out, LIT("</li>"));
 }
 
 static void

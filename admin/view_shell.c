@@ -56,8 +56,9 @@ is_for(const struct view_shell *shell, enum view_nav nav)
 {
 	if (nav == VIEW_NAV_AUDIT)
 		return shell->audits;
-	return shell->admin ||
-	       (nav != VIEW_NAV_TENANTS && nav != VIEW_NAV_PEOPLE);
+	if (nav == VIEW_NAV_TENANTS)
+		return shell->config;
+	return nav != VIEW_NAV_PEOPLE || shell->people;
 }
 
 static void

@@ -102,7 +102,8 @@ put_tenant(struct buf *out, const struct view_shell *shell,
 	    LIT_IF(t->need == 1, " approval"),
 	    LIT_IF(t->need != 1, " approvals"), LIT(".</p>"));
 	put_domains(out, view, t->tenant);
-	put_settings(out, shell, t);
+	if (shell->admin)
+		put_settings(out, shell, t);
 	HTML(out, LIT("</section>"));
 }
 
@@ -138,7 +139,8 @@ view_tenants(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<div class=\"boxgrid\">"));
 	for (i = 0; i < view->tenants->n; i++)
 		put_tenant(out, shell, view, &view->tenants->row[i]);
-	put_new(out, shell);
+	if (shell->admin && shell->people)
+		put_new(out, shell);
 	HTML(out, LIT("</div>"));
 	view_shell_end(out, shell);
 }
