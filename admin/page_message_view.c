@@ -99,6 +99,14 @@ fill_rcpt(
 	}
 }
 
+/* Of many only the first are in sight: no hidden one hides behind them. */
+static int
+rank(const struct view_rcpt *r, size_t n)
+{
+	return n > VIEW_RCPTS_SEEN && r->kind == VIEW_RCPT_BCC ? -1
+							       : (int)r->kind;
+}
+
 /* To, then Cc, then hidden ones; as they stood within each. */
 static void
 sort_rcpts(struct view_rcpt *rcpts, size_t n)
@@ -108,7 +116,8 @@ sort_rcpts(struct view_rcpt *rcpts, size_t n)
 	for (i = 1; i < n; i++) {
 		struct view_rcpt one = rcpts[i];
 
-		for (j = i; j > 0 && rcpts[j - 1].kind > one.kind; j--)
+		for (j = i; j > 0 && rank(&rcpts[j - 1], n) > rank(&one, n);
+		     j--)
 			rcpts[j] = rcpts[j - 1];
 		rcpts[j] = one;
 	}

@@ -208,6 +208,8 @@ enum view_tab {
 	VIEW_TAB_RAW,
 };
 
+#define VIEW_RCPTS_SEEN 20 /* further recipients are folded away */
+
 enum view_rcpt_kind {
 	VIEW_RCPT_TO,
 	VIEW_RCPT_CC,

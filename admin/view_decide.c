@@ -16,8 +16,6 @@
 #include "base/buf.h"
 #include "policy/vocabulary.h"
 
-#define NAMED_MAX 20
-
 static void
 put_binding(struct buf *out, const struct view_shell *shell,
     const struct view_message *m)
@@ -56,16 +54,17 @@ put_named(struct buf *out, const struct view_message *m)
 	size_t i;
 
 	HTML(out, LIT("<ul class=\"named\">"));
-	for (i = 0; i < m->rcpt_count && i < NAMED_MAX; i++) {
+	for (i = 0; i < m->rcpt_count && i < VIEW_RCPTS_SEEN; i++) {
 		HTML(out, LIT("<li>"));
 		view_part_address(out, m->rcpts[i].address);
 		if (m->rcpts[i].kind == VIEW_RCPT_BCC)
 			HTML(out, LIT(" <span class=\"chip warn\">Bcc</span>"));
 		HTML(out, LIT("</li>"));
 	}
-	if (m->rcpt_count > NAMED_MAX)
+	if (m->rcpt_count > VIEW_RCPTS_SEEN)
 		HTML(out, LIT("<li><a href=\"#who\">and "),
-		    NUM(m->rcpt_count - NAMED_MAX), LIT(" more</a></li>"));
+		    NUM(m->rcpt_count - VIEW_RCPTS_SEEN),
+		    LIT(" more</a></li>"));
 	HTML(out, LIT("</ul>"));
 }
 

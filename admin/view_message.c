@@ -113,9 +113,16 @@ put_who(struct buf *out, const struct view_shell *shell,
 	    LIT("<section class=\"panel\" id=\"who\"><h2>Actual recipients "
 		"<span class=\"muted\">"),
 	    NUM(m->rcpt_count), LIT("</span></h2><ul class=\"rcpts\">"));
-	for (i = 0; i < m->rcpt_count; i++)
+	for (i = 0; i < m->rcpt_count; i++) {
+		if (i == VIEW_RCPTS_SEEN)
+			HTML(out,
+			    LIT("</ul><details id=\"rest\"><summary>Show all "),
+			    NUM(m->rcpt_count),
+			    LIT("</summary><ul class=\"rcpts\">"));
 		put_rcpt(out, shell, &m->rcpts[i]);
-	HTML(out, LIT("</ul>"));
+	}
+	HTML(out, LIT("</ul>"),
+	    LIT_IF(m->rcpt_count > VIEW_RCPTS_SEEN, "</details>"));
 	for (i = 0; i < m->ghost_count; i++) {
 		HTML(out,
 		    LIT("<p class=\"ghost\"><span class=\"chip warn\">will "

@@ -15,6 +15,7 @@ import attacks from './attacks.mjs';
 import checks from './checks.mjs';
 import findings from './findings.mjs';
 import frame from './frame.mjs';
+import kept from './kept.mjs';
 import keys from './keys.mjs';
 import looks from './looks.mjs';
 import record from './record.mjs';
@@ -586,7 +587,7 @@ test('1 a phone without scripts approves and rejects', () =>
 	}));
 
 const LANES = [[roles, attacks, findings, frame, checks, second],
-	[looks, record, together, settings, keys, speed]];
+	[looks, record, together, settings, keys, kept, speed]];
 
 const AGAIN_MAX = 2;
 

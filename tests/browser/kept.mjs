@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: ISC
+// What a person wrote, or may expect, when something else came first: the
+// session ended, the message changed, its time was over, the role may not.
+import assert from 'node:assert/strict';
+import { mail, posted, signIn, uuid } from './lib.mjs';
+
+const PASSWORD = 'a long enough pass phrase';
+const NOTE = 'The amount in line three is wrong.\nAsk </textarea><b>Maria</b>.';
+
+export default function ({ test, using, held, stack }) {
+	const replica = (query) => stack.sql('SET session_replication_role = ' +
+		'replica; ' + query + '; RESET session_replication_role');
+	const where = (id) => `WHERE message_id = '${uuid(id)}'`;
+
+	async function refuse(page, id) {
+		await page.goto('/m/' + id);
+		await page.click('#reject > summary');
+		await page.check('input[value=wrong_content]');
+		await page.fill('#reject-form textarea', NOTE);
+	}
+
+	for (const scripts of [true, false])
+		test('a note that was typed is not lost' +
+			(scripts ? '' : ', nor without scripts'), () =>
+			using({ javaScriptEnabled: scripts }, async (page, context) => {
+				const press = async (status) => {
+					const answer = await posted(page,
+						() => page.click('#reject-button'));
+					assert.equal(answer.status(), status);
+					assert.equal(await page.inputValue('#typed'), NOTE);
+					assert.equal(await page.locator('main b').count(), 0);
+				};
+				const id = await held();
+				await signIn(page, stack);
+				await refuse(page, id);
+				await stack.sql('UPDATE d.operator_session SET ended_at = ' +
+					'now() WHERE created_at = (SELECT max(created_at) FROM ' +
+					'd.operator_session)');
+				await press(401);
+				await page.click('main a.button');
+				assert.equal(await page.inputValue('input[name=return_to]'),
+					'/m/' + id);
+				await signIn(page, stack);
+				await refuse(page, id);
+				const other = await context.newPage();
+				await signIn(other, stack); // the form is of the old session
+				await press(403);
+				await refuse(page, id);
+				await replica(`UPDATE d.state SET round = 2 ${where(id)}`);
+				await press(409);
+				assert.equal((await stack.state(id)).state, 1);
+				const answer = await page.goto(`/m/${id}`);
+				assert.equal(answer.status(), 200);
+				await page.fill('#comment-form textarea', 'x'.repeat(10));
+				await context.clearCookies();
+				await posted(page, () => page.click('#comment-form button'));
+				assert.equal(await page.inputValue('#typed'), 'x'.repeat(10));
+			}));
+
+	test('19 what is past its time is not approved, swept away or not', () =>
+		using({}, async (page) => {
+			const ids = [await held(), await held()];
+			await signIn(page, stack);
+			await page.goto('/m/' + ids[0]);
+			for (const id of ids)
+				await replica("UPDATE d.state SET hold_until = now() - " +
+					`interval '1 s' ${where(id)}`);
+			await page.click('#approve > summary');
+			const answer = await posted(page,
+				() => page.click('#approve-button'));
+			assert.equal(answer.status(), 409);
+			assert.match(await page.textContent('main'), /time .* is over/);
+			assert.equal((await stack.state(ids[0])).state, 1);
+			await page.goto('/m/' + ids[1]);
+			assert.match(await page.textContent('#decide'), /time .* is over/);
+			assert.equal(await page.locator('#approve-form').count(), 0);
+			// no is no, also late
+			await refuse(page, ids[1]);
+			await posted(page, () => page.click('#reject-button'));
+			assert.equal((await stack.state(ids[1])).state, 3);
+		}));
+
+	test('15 the winner is named, also when the relay has gone on', () =>
+		using({}, async (page) => {
+			const id = await held();
+			const name = 'faster' + Date.now();
+			await stack.ask('operator', { name, tenant: 'acme',
+				password: PASSWORD, role: 'reviewer' });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			await page.click('#approve > summary');
+			await using({}, async (other) => {
+				await signIn(other, stack, name, PASSWORD);
+				await other.goto('/m/' + id);
+				await other.click('#approve > summary');
+				await posted(other, () => other.click('#approve-button'));
+			});
+			// the relay takes it
+			await stack.sql(`UPDATE d.send_q SET due_at = now() ${where(id)}`);
+			while ((await stack.state(id)).state === 2)
+				await stack.sql("SELECT * FROM api.claim_due_1('w1', 100, 60)");
+			const answer = await posted(page,
+				() => page.click('#approve-button'));
+			assert.equal(answer.status(), 409);
+			assert.match(await page.textContent('main'), new RegExp(
+				`Approved by ${name} .*Its state is now: Sending`, 's'));
+		}));
+
+	test('11 no hidden recipient hides behind many', () =>
+		using({ viewport: { width: 390, height: 844 } }, async (page) => {
+			const to = Array.from({ length: 60 }, (_, i) =>
+				`reader${i}@a-rather-long-name-of-a-domain.example.org`);
+			const id = await held({ rcpt: [...to, 'zoe@collector.example'],
+				kinds: 't'.repeat(60) + 'b', raw: mail({ to: to.join(',\n ') }) });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			assert.equal(await page.locator('.rcpts li:visible').count(), 20);
+			assert.match(await page.locator('.rcpts li').first().textContent(),
+				/zoe@collector\.example/);
+			assert.match(await page.textContent('.named li'),
+				/zoe@collector\.example\s*Bcc/);
+			await page.click('#rest summary');
+			assert.equal(await page.locator('.rcpts li:visible').count(), 61);
+			await page.emulateMedia({ media: 'print' });
+			await page.goto('/m/' + id);
+			assert.equal(await page.locator('.rcpts li:visible').count(), 61);
+			// whom a row is for is read whole
+			await page.emulateMedia({ media: 'screen' });
+			for (const width of [390, 1280]) {
+				await page.setViewportSize({ width, height: 800 });
+				await held({ rcpt: to.slice(0, 1), subject: 'Whole' });
+				await page.goto('/q?q=whole');
+				const { seen, whole } = await page.locator('.row .to .local')
+					.first().evaluate((e) => {
+						const range = document.createRange();
+						range.selectNodeContents(e);
+						return { seen: e.getBoundingClientRect().width,
+							whole: range.getBoundingClientRect().width };
+					});
+				assert.ok(seen >= whole, `${width}: ${seen} of ${whole}`);
+			}
+		}));
+
+	test('26 nothing is offered that the role may not do', () =>
+		using({}, async (page, context) => {
+			await stack.ask('submit', { rcpt: ['jana@example.org'], inbox: 2,
+				raw: 'Subject: x\n\nx\n', count: 30 });
+			await stack.ask('operator', { name: 'reads', password: PASSWORD,
+				role: 'auditor' });
+			await stack.ask('operator', { name: 'readsone', tenant: 'acme',
+				password: PASSWORD, role: 'auditor' });
+			const paths = async (name, password) => {
+				await context.clearCookies();
+				await signIn(page, stack, name, password);
+				return page.$$eval('.top nav a', (all) =>
+					all.map((a) => a.getAttribute('href')));
+			};
+			const everything = await paths(stack.operator, stack.password);
+			assert.ok(await page.locator('.group button').count() >= 2);
+			assert.ok(!(await paths('readsone', PASSWORD))
+				.includes('/operators'));
+			// an auditor of everything may read every page, and change nothing
+			assert.deepEqual(await paths('reads', PASSWORD), everything);
+			for (const path of ['/q', '/jobs', ...everything]) {
+				await page.goto(path);
+				assert.deepEqual(await page.$$eval('main form[method=post]',
+					(all) => all.map((f) => f.action)), [], path);
+			}
+		}));
+}
