@@ -6,6 +6,7 @@
 #include "api/internal.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "http/json.h"
 #include "mail/header.h"
 
 #define DEPTH_MAX 32
@@ -40,14 +41,15 @@ json_t *
 api_json_object(const char *p, size_t n, struct api_fault *fault)
 {
 	json_error_t err;
-	json_t *root;
+	json_t *root = http_json_read(p, n, DEPTH_MAX);
 
-	if (is_too_deep(p, n)) {
+	if (root == NULL && is_too_deep(p, n)) {
 		api_fault_set(fault, E_MALFORMED_JSON, NULL,
 		    "nested more than %d deep", DEPTH_MAX);
 		return NULL;
 	}
-	root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &err);
+	if (root == NULL)
+		root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &err);
 	if (root == NULL) {
 		api_fault_set(fault, E_MALFORMED_JSON, NULL,
 		    "line %d column %d: %s", err.line, err.column, err.text);

@@ -11,10 +11,14 @@
 #include <event2/buffer.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/log.h"
 #include "base/xalloc.h"
 #include "http/conn.h"
+#include "http/json.h"
 #include "net/stream.h"
+
+#define HEAD_USUAL 512
 
 static bool
 is_clean(const char *s)
@@ -45,7 +49,15 @@ has_no_body(int status)
 }
 
 static void
-add_date(struct evbuffer *out)
+add_line(struct buf *out, const char *name, const char *value)
+{
+	buf_puts(out, name);
+	buf_puts(out, value);
+	buf_add(out, "\r\n", 2);
+}
+
+static void
+add_date(struct buf *out)
 {
 	char text[64];
 	time_t now = time(NULL);
@@ -53,25 +65,27 @@ add_date(struct evbuffer *out)
 
 	gmtime_r(&now, &tm);
 	strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	evbuffer_add_printf(out, "Date: %s\r\n", text);
+	add_line(out, "Date: ", text);
 }
 
 /* "Not Found" of llhttp's NOT_FOUND. */
 static void
-add_status_line(struct evbuffer *out, int status)
+add_status_line(struct buf *out, int status)
 {
-	char phrase[64];
-	size_t i;
+	const char *name = llhttp_status_name((llhttp_status_t)status);
+	char number[DEC_MAX], last = ' ';
 
-	snprintf(phrase, sizeof(phrase), "%s",
-	    llhttp_status_name((llhttp_status_t)status));
-	for (i = 0; phrase[i] != '\0'; i++) {
-		if (phrase[i] == '_')
-			phrase[i] = ' ';
-		else if (i > 0 && phrase[i - 1] != ' ' && phrase[i] >= 'A')
-			phrase[i] = (char)(phrase[i] | 0x20);
+	(void)dec_encode(number, status);
+	buf_puts(out, "HTTP/1.1 ");
+	buf_puts(out, number);
+	buf_putc(out, ' ');
+	for (; *name != '\0'; name++) {
+		last = (char)(*name == '_'                  ? ' '
+			      : last != ' ' && *name >= 'A' ? *name | 0x20
+							    : *name);
+		buf_putc(out, last);
 	}
-	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n", status, phrase);
+	buf_add(out, "\r\n", 2);
 }
 
 /* Did the handler set the header of this line of the server's own? */
@@ -95,28 +109,34 @@ static void
 add_head(struct http_request *req, const char *type, long long length,
     bool keep, bool chunked)
 {
-	struct evbuffer *out = net_stream_output(req->conn->io);
 	const char *const *line = req->conn->server->conf.headers;
+	char number[DEC_MAX];
+	struct buf out = { 0 };
 
-	add_status_line(out, req->status);
-	add_date(out);
-	evbuffer_add_printf(out, "X-Request-Id: %s\r\n", req->id);
-	evbuffer_add_printf(out, "X-Content-Type-Options: nosniff\r\n");
+	(void)buf_reserve(&out, HEAD_USUAL);
+	add_status_line(&out, req->status);
+	add_date(&out);
+	add_line(&out, "X-Request-Id: ", req->id);
+	buf_puts(&out, "X-Content-Type-Options: nosniff\r\n");
 	if (!req->has_cache_control)
-		evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
+		buf_puts(&out, "Cache-Control: no-store\r\n");
 	for (; line != NULL && *line != NULL; line++)
 		if (!is_set(req, *line))
-			evbuffer_add_printf(out, "%s\r\n", *line);
-	evbuffer_add(out, req->extra.p, req->extra.n);
+			add_line(&out, *line, "");
+	buf_add(&out, req->extra.p, req->extra.n);
 	if (type != NULL)
-		evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
-	if (chunked)
-		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
-	else if (length >= 0 && !has_no_body(req->status))
-		evbuffer_add_printf(out, "Content-Length: %lld\r\n", length);
+		add_line(&out, "Content-Type: ", type);
+	if (chunked) {
+		buf_puts(&out, "Transfer-Encoding: chunked\r\n");
+	} else if (length >= 0 && !has_no_body(req->status)) {
+		(void)dec_encode(number, length);
+		add_line(&out, "Content-Length: ", number);
+	}
 	if (!keep)
-		evbuffer_add_printf(out, "Connection: close\r\n");
-	evbuffer_add(out, "\r\n", 2);
+		buf_puts(&out, "Connection: close\r\n");
+	buf_add(&out, "\r\n", 2);
+	evbuffer_add(net_stream_output(req->conn->io), out.p, out.n);
+	buf_free(&out);
 }
 
 static void
@@ -196,20 +216,13 @@ http_reply_empty(struct http_request *req, int status)
 		reply_whole(req, status, NULL, &none);
 }
 
-static int
-add_json(const char *p, size_t n, void *arg)
-{
-	buf_add(arg, p, n);
-	return 0;
-}
-
 void
 http_reply_json(struct http_request *req, int status, json_t *root)
 {
 	struct buf text = { 0 };
 
 	if (may_reply(req, status)) {
-		json_dump_callback(root, add_json, &text, JSON_COMPACT);
+		http_json_write(&text, root);
 		buf_putc(&text, '\n');
 		reply_whole(req, status, "application/json", &text);
 	}
