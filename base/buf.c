@@ -35,13 +35,13 @@ buf_reserve(struct buf *b, size_t n)
 {
 	size_t cap = b->cap != 0 ? b->cap : 64;
 
+	if (n <= b->cap - b->n && b->p != NULL)
+		return b->p + b->n;
 	BUG_ON(n > SIZE_MAX / 4 || b->n > SIZE_MAX / 4);
 	while (cap < b->n + n)
 		cap *= 2;
-	if (cap != b->cap) {
-		b->p = xrealloc(b->p, cap);
-		b->cap = cap;
-	}
+	b->p = xrealloc(b->p, cap);
+	b->cap = cap;
 	return b->p + b->n;
 }
 
@@ -64,12 +64,6 @@ void
 buf_puts(struct buf *b, const char *s)
 {
 	buf_add(b, s, strlen(s));
-}
-
-void
-buf_putc(struct buf *b, char c)
-{
-	buf_add(b, &c, 1);
 }
 
 void

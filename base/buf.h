@@ -28,7 +28,6 @@ unsigned char *buf_reserve(struct buf *b, size_t n);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_str(struct buf *b, struct str s);
 void buf_puts(struct buf *b, const char *s);
-void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Remove `n` bytes from the front. */
@@ -42,6 +41,14 @@ void buf_u16(struct buf *b, uint16_t v);
 void buf_u32(struct buf *b, uint32_t v);
 void buf_u64(struct buf *b, uint64_t v);
 void buf_lp(struct buf *b, const void *p, size_t n);
+
+static inline void
+buf_putc(struct buf *b, char c)
+{
+	if (b->n == b->cap)
+		(void)buf_reserve(b, 1);
+	b->p[b->n++] = (unsigned char)c;
+}
 
 static inline struct str
 buf_str(const struct buf *b)

@@ -209,15 +209,19 @@ base64url_decode(void *out, size_t *n, const char *s, size_t len)
 uint32_t
 crc32_ieee(uint32_t crc, const void *p, size_t n)
 {
+	/* four bits at a time */
+	static const uint32_t step[16] = { 0x00000000, 0x1db71064, 0x3b6e20c8,
+		0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0,
+		0x86d3d2d4, 0xa00ae278, 0xbdbdf21c };
 	const unsigned char *in = p;
 	size_t i;
-	int bit;
 
 	crc = ~crc;
 	for (i = 0; i < n; i++) {
 		crc ^= in[i];
-		for (bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (0xedb88320U & (0U - (crc & 1)));
+		crc = crc >> 4 ^ step[crc & 15];
+		crc = crc >> 4 ^ step[crc & 15];
 	}
 	return ~crc;
 }

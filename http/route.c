@@ -42,6 +42,17 @@ path_matches(const char *pattern, const char *path, size_t path_n)
 	}
 }
 
+/* Most patterns differ from the path before their first {name}. */
+static bool
+may_match(const char *pattern, const char *path, size_t path_n)
+{
+	size_t i;
+
+	for (i = 0; i < path_n && pattern[i] == path[i] && path[i] != '{'; i++)
+		;
+	return pattern[i] == '{' || (pattern[i] == '\0' && i == path_n);
+}
+
 static bool
 method_matches(const char *route, const char *method)
 {
@@ -96,7 +107,8 @@ http_route_find(struct http_match *match, const struct http_route *routes,
 
 	memset(match, 0, sizeof(*match));
 	for (i = 0; i < n; i++) {
-		if (!path_matches(routes[i].path, path, path_n))
+		if (!may_match(routes[i].path, path, path_n) ||
+		    !path_matches(routes[i].path, path, path_n))
 			continue;
 		if (method_matches(routes[i].method, method)) {
 			match->route = &routes[i];

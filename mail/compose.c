@@ -367,17 +367,19 @@ static void
 text_put(struct work *w, const char *type, struct str s)
 {
 	struct buf flat = { 0 };
-	size_t i;
+	size_t i, from = 0;
 
+	(void)buf_reserve(&flat, s.n + s.n / 32 + 1);
 	for (i = 0; i < s.n; i++) {
-		if (s.p[i] == '\r' || s.p[i] == '\n') {
-			if (s.p[i] == '\r' && i + 1 < s.n && s.p[i + 1] == '\n')
-				i++;
-			buf_puts(&flat, "\r\n");
-		} else {
-			buf_putc(&flat, s.p[i]);
-		}
+		if (s.p[i] != '\r' && s.p[i] != '\n')
+			continue;
+		buf_add(&flat, s.p + from, i - from);
+		buf_add(&flat, "\r\n", 2);
+		if (s.p[i] == '\r' && i + 1 < s.n && s.p[i + 1] == '\n')
+			i++;
+		from = i + 1;
 	}
+	buf_add(&flat, s.p + from, s.n - from);
 	buf_printf(w->out,
 	    "Content-Type: text/%s; charset=utf-8\r\n"
 	    "Content-Transfer-Encoding: base64\r\n\r\n",

@@ -28,17 +28,28 @@ finding_scan_free(struct finding_scan *s)
 static bool
 has_link(struct str text, bool html)
 {
-	static const char *const marks[] = { "://", "www.", "mailto:", "href" };
-	size_t i, n = sizeof(marks) / sizeof(marks[0]) - !html;
-	const char *at;
+	struct str rest = text;
 
-	for (at = text.p; at < text.p + text.n; at++)
-		for (i = 0; i < n; i++)
-			if ((at[0] | 0x20) == (marks[i][0] | 0x20) &&
-			    (size_t)(text.p + text.n - at) >=
-				strlen(marks[i]) &&
-			    strncasecmp(at, marks[i], strlen(marks[i])) == 0)
+	for (; rest.n > 0; rest.p++, rest.n--) {
+		switch (rest.p[0] | 0x20) {
+		case ':' | 0x20:
+			if (str_starts(rest, str_lit("://")))
 				return true;
+			break;
+		case 'w':
+			if (str_istarts(rest, str_lit("www.")))
+				return true;
+			break;
+		case 'm':
+			if (str_istarts(rest, str_lit("mailto:")))
+				return true;
+			break;
+		case 'h':
+			if (html && str_istarts(rest, str_lit("href")))
+				return true;
+			break;
+		}
+	}
 	return false;
 }
 

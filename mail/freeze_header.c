@@ -47,8 +47,11 @@ refuse(struct freeze_header *f, enum err_code code, const char *fmt, ...)
 static bool
 name_matches(struct str name, const char *pattern)
 {
-	size_t n = strlen(pattern);
+	size_t n;
 
+	if (name.n == 0 || ((name.p[0] ^ pattern[0]) & 0x5f) != 0)
+		return false; /* as nearly all */
+	n = strlen(pattern);
 	if (pattern[n - 1] == '*')
 		return str_istarts(name, (struct str){ pattern, n - 1 });
 	return str_ieq(name, (struct str){ pattern, n });

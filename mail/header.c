@@ -154,13 +154,21 @@ header_free(struct header *h)
 	memset(h, 0, sizeof(*h));
 }
 
+/* Nearly all differ in the first letter. */
+static bool
+is_named(const struct header_field *f, const char *name)
+{
+	return f->name.n > 0 && ((f->name.p[0] ^ name[0]) & 0x5f) == 0 &&
+	       str_ieq(f->name, str_of(name));
+}
+
 const struct header_field *
 header_find(const struct header *h, const char *name, size_t nth)
 {
 	size_t i;
 
 	for (i = 0; i < h->count; i++) {
-		if (str_ieq(h->field[i].name, str_of(name)) && nth-- == 0)
+		if (is_named(&h->field[i], name) && nth-- == 0)
 			return &h->field[i];
 	}
 	return NULL;
@@ -172,7 +180,7 @@ header_count(const struct header *h, const char *name)
 	size_t i, n = 0;
 
 	for (i = 0; i < h->count; i++)
-		n += str_ieq(h->field[i].name, str_of(name));
+		n += is_named(&h->field[i], name);
 	return n;
 }
 

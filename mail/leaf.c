@@ -28,16 +28,21 @@ is_hex(char c)
 static bool
 is_base64(char c)
 {
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-	       (c >= '0' && c <= '9') || c == '+' || c == '/';
+	char letter = (char)(c | 0x20);
+
+	return (letter >= 'a' && letter <= 'z') || (c >= '/' && c <= '9') ||
+	       c == '+';
 }
 
 static bool
 base64_line(struct leaf *l, struct str s)
 {
-	size_t i;
+	size_t i = 0;
 
-	for (i = 0; i < s.n; i++) {
+	while (!l->padded && i < s.n && is_base64(s.p[i]))
+		i++;
+	l->digits = (unsigned char)((l->digits + i) % 4);
+	for (; i < s.n; i++) {
 		if (s.p[i] == ' ' || s.p[i] == '\t')
 			continue;
 		if (s.p[i] == '=') {

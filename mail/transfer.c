@@ -115,14 +115,17 @@ transfer_percent(struct buf *out, struct str s)
 void
 transfer_base64_lines(struct buf *out, struct str s)
 {
-	char line[BASE64_LEN(TRANSFER_LINE_BYTES) + 1];
-	size_t n;
+	size_t lines = s.n / TRANSFER_LINE_BYTES + 1, n;
+	char *line;
 
+	(void)buf_reserve(
+	    out, lines * (BASE64_LEN(TRANSFER_LINE_BYTES) + 2) + 1);
 	while (s.n > 0) {
 		n = s.n < TRANSFER_LINE_BYTES ? s.n : TRANSFER_LINE_BYTES;
+		line = (char *)buf_reserve(out, BASE64_LEN(n) + 1);
 		base64_encode(line, s.p, n);
-		buf_puts(out, line);
-		buf_puts(out, "\r\n");
+		out->n += BASE64_LEN(n);
+		buf_add(out, "\r\n", 2);
 		s.p += n;
 		s.n -= n;
 	}

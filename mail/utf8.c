@@ -35,6 +35,8 @@ utf8_next(struct str *s)
 bool
 utf8_valid(struct str s)
 {
+	if (!str_has_8bit(s))
+		return true;
 	while (s.n > 0) {
 		if (utf8_next(&s) < 0)
 			return false;
