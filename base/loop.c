@@ -10,6 +10,8 @@
 #include "base/queue.h"
 #include "base/xalloc.h"
 
+#define USUAL_AT_ONCE 16
+
 struct deferred {
 	TAILQ_ENTRY(deferred) link;
 	loop_fn *fn;
@@ -52,14 +54,29 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 		event_active(loop->wake, 0, 0);
 }
 
+/* A few usual events, then a look at what became urgent meanwhile. */
+static struct event_base *
+base_new(void)
+{
+	struct event_config *conf = event_config_new();
+	struct event_base *base;
+
+	BUG_ON(conf == NULL || event_config_set_max_dispatch_interval(
+				   conf, NULL, USUAL_AT_ONCE, LOOP_USUAL) != 0);
+	base = event_base_new_with_config(conf);
+	BUG_ON(base == NULL ||
+	       event_base_priority_init(base, LOOP_PRIORITIES) != 0);
+	event_config_free(conf);
+	return base;
+}
+
 struct loop *
 loop_new(void)
 {
 	struct loop *loop = xcalloc(1, sizeof(*loop));
 
 	TAILQ_INIT(&loop->todo);
-	loop->base = event_base_new();
-	BUG_ON(loop->base == NULL);
+	loop->base = base_new();
 	loop->wake = event_new(loop->base, -1, 0, on_wake, loop);
 	BUG_ON(loop->wake == NULL);
 	return loop;

@@ -16,6 +16,13 @@ typedef void loop_fn(void *arg);
 struct loop *loop_new(void);
 /* Deferred work that has not run is dropped. NULL is fine. */
 void loop_free(struct loop *loop);
+/*
+ * Priorities of events: most are LOOP_USUAL, which is what event_new() makes
+ * them. What keeps another program from idling is LOOP_URGENT: it comes before
+ * usual events that are due already.
+ */
+enum loop_priority { LOOP_URGENT, LOOP_USUAL, LOOP_PRIORITIES };
+
 struct event_base *loop_base(struct loop *loop);
 /* Until loop_stop() or nothing is left to wait for. */
 void loop_run(struct loop *loop);

@@ -31,9 +31,10 @@
 #define BATCH_ROWS 64
 /* So much is written before the next batch, which may be small mail's. */
 #define BATCH_BYTES (2 * 1024 * 1024)
-/* A batch costs much and a row in it little. For this many rows one begins
- * beside that under way, to compute while the other's commit is written; for
- * that many one is sent behind, so that the server has it when it is done. */
+/* A batch costs much and a row in it little. For this many rows at least one
+ * begins beside that under way, to compute while the other's commit is
+ * written; for that many one is sent behind, so that the server has it when it
+ * is done. Of many rows it waits for half (0097). */
 #define BESIDE_ROWS 8
 #define AHEAD_ROWS 10
 /* Larger bodies would make small mail wait: they go alone (0032). */
@@ -78,7 +79,8 @@ struct committer {
 	bool woken;
 };
 
-static void send_batches(void *arg);
+static void send_batches(struct committer *c);
+static void on_woken(void *arg);
 static void send_alone(struct commit *m);
 static void look_up(struct commit *m);
 
@@ -106,7 +108,7 @@ committer_free(struct committer *c)
 
 	if (c == NULL)
 		return;
-	loop_undefer(c->loop, send_batches, c);
+	loop_undefer(c->loop, on_woken, c);
 	while ((m = TAILQ_FIRST(&c->queue)) != NULL) {
 		TAILQ_REMOVE(&c->queue, m, link);
 		free(m);
@@ -126,7 +128,7 @@ wake(struct committer *c)
 	if (c->woken)
 		return;
 	c->woken = true;
-	loop_defer(c->loop, send_batches, c);
+	loop_defer(c->loop, on_woken, c);
 }
 
 void
@@ -211,6 +213,7 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 	for (slot = 0; b->lane->under_way[slot] != b; slot++)
 		;
 	b->lane->under_way[slot] = NULL;
+	send_batches(c); /* first: the server waits, our answers do not */
 	metrics_observe(M_COMMIT_BATCH_ROWS, (int64_t)b->count);
 	/* Rows that were stored all the same answer as replays of their id. */
 	if (err == PG_REJECTED || (err == PG_OK && !is_whole(b, res))) {
@@ -239,7 +242,6 @@ on_batch(void *arg, enum pg_err err, const struct pg_result *res)
 		}
 	}
 	free(b);
-	wake(c);
 }
 
 /* Has a batch on `lane` a row of the same inbox, and so that inbox's lock? */
@@ -318,37 +320,48 @@ take_batch(struct committer *c, struct lane *lane,
 	return b;
 }
 
+/*
+ * For how many rows a further batch is worth it: half of all that are here, so
+ * that two of a size alternate, and what a batch costs is spread over many.
+ */
+static unsigned
+worth(const struct committer *c, unsigned least)
+{
+	unsigned half = c->pending / 2;
+
+	return half < least ? least : half > BATCH_ROWS ? BATCH_ROWS : half;
+}
+
 /* Which lane takes a batch now, if any. */
 static struct lane *
 next_lane(struct committer *c)
 {
 	struct lane *first = &c->lane[0], *second = &c->lane[1];
 	struct lane *idle = first->inflight == 0 ? first : second;
+	unsigned beside = worth(c, BESIDE_ROWS), ahead = worth(c, AHEAD_ROWS);
 
 	if (c->queued == 0)
 		return NULL;
 	if (first->inflight + second->inflight == 0)
 		return first;
 	if (idle->inflight == 0)
-		return has_rows(c, idle, BESIDE_ROWS) ? idle : NULL;
-	if (first->inflight == 1 && has_rows(c, first, AHEAD_ROWS))
+		return has_rows(c, idle, beside) ? idle : NULL;
+	if (first->inflight == 1 && has_rows(c, first, ahead))
 		return first;
-	if (second->inflight == 1 && has_rows(c, second, AHEAD_ROWS))
+	if (second->inflight == 1 && has_rows(c, second, ahead))
 		return second;
 	return NULL;
 }
 
 static void
-send_batches(void *arg)
+send_batches(struct committer *c)
 {
-	struct committer *c = arg;
 	struct lane *lane;
 	const struct commit_row *row[BATCH_ROWS];
 	struct commit *by_row[BATCH_ROWS];
 	struct pg_args args;
 	struct batch *b;
 
-	c->woken = false;
 	while ((lane = next_lane(c)) != NULL) {
 		b = take_batch(c, lane, row, by_row);
 		args = (struct pg_args){ 0 };
@@ -357,6 +370,15 @@ send_batches(void *arg)
 		lane->inflight++;
 		pg_call_move(lane->pool, commit_sql_batch, &args, on_batch, b);
 	}
+}
+
+static void
+on_woken(void *arg)
+{
+	struct committer *c = arg;
+
+	c->woken = false;
+	send_batches(c);
 }
 
 /* "Try again" by SQLSTATE class: storage_full has an answer of its own. */

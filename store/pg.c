@@ -105,7 +105,8 @@ pg_pool_new(struct loop *loop, const struct pg_conf *conf)
 	TAILQ_INIT(&pool->finished);
 	pool->kick = event_new(pool->base, -1, 0, on_kick, pool);
 	pool->tick = evtimer_new(pool->base, on_tick, pool);
-	BUG_ON(pool->kick == NULL || pool->tick == NULL);
+	BUG_ON(pool->kick == NULL || pool->tick == NULL ||
+	       event_priority_set(pool->kick, LOOP_URGENT) != 0);
 	pool->conn = xcalloc(pool->conf.conns, sizeof(*pool->conn));
 	for (i = 0; i < pool->conf.conns; i++) {
 		pg_conn_init(&pool->conn[i], pool);

@@ -15,6 +15,7 @@
 #include <openssl/rand.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/metrics.h"
 #include "base/xalloc.h"
 
@@ -150,7 +151,9 @@ connected(struct pg_conn *c)
 	}
 	c->io = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	c->writable = event_new(base, fd, EV_WRITE, on_writable, c);
-	BUG_ON(c->io == NULL || c->writable == NULL);
+	BUG_ON(c->io == NULL || c->writable == NULL ||
+	       event_priority_set(c->io, LOOP_URGENT) != 0 ||
+	       event_priority_set(c->writable, LOOP_URGENT) != 0);
 	event_add(c->io, NULL);
 	c->state = CONN_READY;
 	pg_pool_kick(c->pool);

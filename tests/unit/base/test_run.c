@@ -244,11 +244,60 @@ test_metrics(void **state)
 	buf_free(&out);
 }
 
+static struct event *urgent;
+static int usual, usual_before;
+
+static void
+on_urgent(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	usual_before = usual;
+}
+
+static void
+on_usual(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	if (++usual == 1)
+		event_active(urgent, 0, 0);
+	else if (usual == 200)
+		loop_stop(loop);
+}
+
+/* What becomes urgent need not wait for all that is due. */
+static void
+test_urgent(void **state)
+{
+	struct event *ev[200];
+	int i;
+
+	(void)state;
+	loop = loop_new();
+	urgent = event_new(loop_base(loop), -1, 0, on_urgent, NULL);
+	assert_int_equal(event_priority_set(urgent, LOOP_URGENT), 0);
+	for (i = 0; i < 200; i++) {
+		ev[i] = event_new(loop_base(loop), -1, 0, on_usual, NULL);
+		event_active(ev[i], 0, 0);
+	}
+	loop_run(loop);
+	assert_int_equal(usual, 200);
+	assert_in_range(usual_before, 1, 20);
+	for (i = 0; i < 200; i++)
+		event_free(ev[i]);
+	event_free(urgent);
+	loop_free(loop);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defer),
+		cmocka_unit_test(test_urgent),
 		cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_log),
 		cmocka_unit_test(test_log_gathers),
