@@ -61,7 +61,7 @@ def generator(build):
     if not os.path.exists(path) or \
             os.path.getmtime(path) < os.path.getmtime(source):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        subprocess.run(["cc", "-O2", "-pthread", "-o", path, source, "-lssl",
+        subprocess.run(["cc", "-O2", "-o", path, source, "-lssl",
                         "-lcrypto"], check=True)
     return path
 
