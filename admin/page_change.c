@@ -35,6 +35,7 @@ static const struct {
 	{ "name", "",
 	    "That name is too long, hides text, or looks like another "
 	    "address. Nothing was made." },
+	{ "login", "", STR_LOGIN_RULE " Nobody was added." },
 	{ "taken", "state_conflict",
 	    "It is there already, or not as you saw it any more. Nothing was "
 	    "changed." },

@@ -11,6 +11,7 @@
 #include "admin/password.h"
 #include "admin/view_people.h"
 #include "base/secret.h"
+#include "base/str.h"
 #include "http/request.h"
 #include "mail/header.h"
 #include "seal/key.h"
@@ -387,13 +388,17 @@ handle_operator_new_post(struct http_request *req)
 {
 	struct page *page;
 	struct person_change *p = start_person(req, &page, "/operators");
+	const char *name;
 
 	if (p == NULL || !read_role(page))
 		return;
-	if (is_password(page, "first"))
-		change_start(page, act_operator);
-	else
+	name = change_text(page, "name");
+	if (name == NULL || !str_is_login(str_of(name)))
+		change_fail(page, "login");
+	else if (!is_password(page, "first"))
 		change_fail(page, "short");
+	else
+		change_start(page, act_operator);
 }
 
 /* ---- one's own account */

@@ -11,6 +11,7 @@
 #include "admin/handlers.h"
 #include "admin/page.h"
 #include "admin/password.h"
+#include "base/str.h"
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
@@ -76,8 +77,7 @@ on_made(void *arg)
 	else if (s->is.status == 409)
 		send_form(s->req, 409, NULL);
 	else if (s->is.status == 422)
-		send_form(s->req, 422,
-		    "The name needs letters, digits, dot, dash or underscore.");
+		send_form(s->req, 422, STR_LOGIN_RULE);
 	else
 		send_form(
 		    s->req, 503, "The database does not answer. Try again.");
@@ -119,8 +119,8 @@ check(struct http_request *req)
 	if (!token_ok(
 		http_request_app(req), http_request_field(req, "token", 0)))
 		return "That is not the setup token.";
-	if (name == NULL || name[0] == '\0' || strlen(name) > 64)
-		return "A name is needed.";
+	if (name == NULL || !str_is_login(str_of(name)))
+		return STR_LOGIN_RULE;
 	if (password == NULL || !utf8_valid(str_of(password)) ||
 	    strlen(password) < SEAL_PASSWORD_MIN ||
 	    strlen(password) > SEAL_PASSWORD_MAX)

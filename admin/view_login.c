@@ -6,6 +6,7 @@
 
 #include "admin/html.h"
 #include "base/buf.h"
+#include "base/str.h"
 
 static void
 put_error(struct buf *out, const char *error)
@@ -61,7 +62,8 @@ put_setup_form(struct buf *out, const struct view_setup *setup)
 		"in the state folder holds it.</small></label>"
 		"<label>Name<input name=\"name\" required maxlength=\"64\" "
 		"autocomplete=\"username\" autocapitalize=\"none\" "
-		"spellcheck=\"false\" value=\""),
+		"pattern=\"[A-Za-z0-9][A-Za-z0-9._@\\-]*\" "
+		"title=\"" STR_LOGIN_RULE "\" spellcheck=\"false\" value=\""),
 	    ATTR(setup->name),
 	    LIT("\"></label>"
 		"<label>Password<input name=\"password\" type=\"password\" "

@@ -8,6 +8,7 @@
 
 #include "admin/html.h"
 #include "base/buf.h"
+#include "base/str.h"
 
 static const struct {
 	const char *name, *words;
@@ -154,6 +155,8 @@ put_new(struct buf *out, const struct view_shell *shell,
 	HTML(out,
 	    LIT("<label>Name<input name=\"name\" required maxlength=\"64\" "
 		"autocapitalize=\"none\" spellcheck=\"false\" "
+		"pattern=\"[A-Za-z0-9][A-Za-z0-9._@\\-]*\" "
+		"title=\"" STR_LOGIN_RULE "\" "
 		"autocomplete=\"off\"></label><label>First password<input "
 		"name=\"first\" type=\"password\" required minlength=\"12\" "
 		"maxlength=\"1024\" autocomplete=\"new-password\"><small "

@@ -127,6 +127,22 @@ str_to_u64(struct str s, unsigned long long max, unsigned long long *out)
 }
 
 bool
+str_is_login(struct str s)
+{
+	size_t i;
+
+	if (s.n == 0 || s.n > 64 || strchr("._@-", s.p[0]) != NULL)
+		return false;
+	for (i = 0; i < s.n; i++)
+		if (s.p[i] == '\0' ||
+		    strchr("abcdefghijklmnopqrstuvwxyz"
+			   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-",
+			s.p[i]) == NULL)
+			return false;
+	return true;
+}
+
+bool
 str_has_8bit(struct str s)
 {
 	uint64_t eight;

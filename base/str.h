@@ -44,5 +44,15 @@ void str_lower(char *p, size_t n);
 bool str_has_8bit(struct str s);
 /* All of `s` as an unsigned decimal at most `max`; no sign, no space. */
 bool str_to_u64(struct str s, unsigned long long max, unsigned long long *out);
+/*
+ * May an operator be called so? 1 to 64 letters and digits of ASCII, or after
+ * the first, dot, dash, underscore and @: two names that look alike are one.
+ * The database says the same.
+ */
+bool str_is_login(struct str s);
+/* The rule in words, for who broke it. */
+#define STR_LOGIN_RULE                                                         \
+	"A name has 1 to 64 of a-z, 0-9, dot, dash, underscore and @, "        \
+	"and begins with a letter or digit."
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/codec.h"
+#include "base/str.h"
 #include "ctl/ctl.h"
 #include "seal/password.h"
 
@@ -180,6 +181,8 @@ ctl_operator_create(struct ctl *ctl, const struct ctl_args *args)
 	unsigned char verifier[32];
 	struct secret salt;
 
+	if (!str_is_login(str_of(args->words[0])))
+		return ctl_fail(ctl, "name: " STR_LOGIN_RULE);
 	if ((address != NULL &&
 		!ctl_find_inbox(ctl, address, &tenant, &inbox)) ||
 	    (address == NULL && slug != NULL &&

@@ -298,8 +298,8 @@ CREATE INDEX allow_rule_live ON d.allow_rule (tenant_id, inbox_id)
 
 CREATE TABLE d.operator (
 	operator_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
-	name text NOT NULL UNIQUE CHECK (name = lower(name)
-	    AND length(name) BETWEEN 1 AND 64),
+	name text NOT NULL UNIQUE CHECK (name
+	    ~ '^[a-z0-9][a-z0-9._@-]{0,63}$'),
 	salt bytea NOT NULL CHECK (octet_length(salt) = 16),
 	params text NOT NULL,
 	verifier bytea NOT NULL CHECK (octet_length(verifier) = 32),

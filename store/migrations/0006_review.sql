@@ -139,8 +139,7 @@ BEGIN
 		RETURN QUERY SELECT 409, 'state_conflict', NULL::bigint;
 		RETURN;
 	END IF;
-	IF coalesce(length(setup_1.name), 0) NOT BETWEEN 1 AND 64
-	    OR setup_1.name ~ '[\x01-\x20\x7f]'
+	IF coalesce(setup_1.name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$'
 	    OR coalesce(octet_length(setup_1.salt), 0) <> 16
 	    OR setup_1.params IS NULL
 	    OR coalesce(octet_length(setup_1.verifier), 0) <> 32 THEN

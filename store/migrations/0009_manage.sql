@@ -753,8 +753,8 @@ DECLARE
 BEGIN
 	-- Nobody makes an operator with more reach than his own.
 	o := d.ctl(s, uid, ARRAY['admin'], tenant, inbox);
-	IF o.status = 200 AND (coalesce(length(operator_add_1.name), 0)
-	    NOT BETWEEN 1 AND 64 OR operator_add_1.name ~ '[\x01-\x20\x7f]'
+	IF o.status = 200 AND (coalesce(operator_add_1.name, '')
+	    !~ '^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$'
 	    OR coalesce(octet_length(operator_add_1.salt), 0) <> 16
 	    OR operator_add_1.params IS NULL
 	    OR coalesce(octet_length(operator_add_1.verifier), 0) <> 32

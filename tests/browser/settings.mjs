@@ -8,7 +8,7 @@ const PASSWORD = 'a long enough pass phrase';
 export default function ({ test, using, held, stack }) {
 	// Fills a form of the page by the names of its fields, and sends it. The
 	// password is given where it is asked for.
-	async function send(page, form, fields = {}) {
+	async function send(page, form, fields = {}, then = /said=/) {
 		const at = page.locator(form).first();
 		await at.evaluate((f) => {
 			for (let d = f.closest('details'); d;
@@ -30,7 +30,7 @@ export default function ({ test, using, held, stack }) {
 		if (await password.count())
 			await password.fill(stack.password);
 		await posted(page, () => at.locator('button').last().click());
-		assert.match(page.url(), /said=/, form + ' ' + page.url());
+		assert.match(page.url(), then, form + ' ' + page.url());
 	}
 
 	const one = async (query, ...args) => Object.values(
@@ -156,6 +156,17 @@ export default function ({ test, using, held, stack }) {
 				'domain = %s', made + '.example.org'), id);
 
 			await page.goto('/operators');
+			for (const wrong of ['op:1', 'a\u202eb', '\u0430dmin']) {
+				await page.evaluate(() => document.querySelectorAll(
+					'[pattern]').forEach((i) => i.removeAttribute('pattern')));
+				await send(page, 'form[action="/operators"]', { name: wrong,
+					first: PASSWORD, role: 'auditor', tenant: String(id) },
+				/error=login/);
+				assert.match(await page.textContent('#error'),
+					/A name has 1 to 64/);
+				assert.equal(await one('SELECT count(*)::int FROM d.operator ' +
+					'WHERE name = %s', wrong), 0);
+			}
 			const name = 'p' + made;
 			await send(page, 'form[action="/operators"]', { name,
 				first: PASSWORD, role: 'auditor', tenant: String(id) });

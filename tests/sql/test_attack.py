@@ -495,6 +495,25 @@ def test_ctl_without_a_session_only_tightens(w, x):
                  params="p", verifier=b"v" * 32)["status"] == 409
 
 
+BAD_NAMES = ["", " ", "a\u202eb", "\u0430dmin", "op:1", "a b", "a\tb", "a\n",
+             "a\x7fb", ".a", "-a", "@a", "_a", "a" * 65, "a/b", "\u212aelvin",
+             None]
+
+
+def test_names_of_operators_show_who_they_are(w, db):
+    """Nothing turned round, alike, or like an actor of the audit log."""
+    base = dict(salt=b"s" * 16, params="p", verifier=b"v" * 32)
+    w.step_up(w.root)
+    for name in BAD_NAMES:
+        r = call1(w.ctl, "operator_add_1", s=w.root, uid=0, name=name,
+                  role="reviewer", tenant=None, inbox=None, **base)
+        assert (r["status"], r["code"]) == (422, "validation_error"), name
+    for name in ("a.b-c_d@example.org", "9", "Q" * 64):
+        r = call1(w.ctl, "operator_add_1", s=w.root, uid=0, name=name,
+                  role="reviewer", tenant=None, inbox=None, **base)
+        assert r["status"] == 200, name
+
+
 def test_an_admin_makes_nobody_greater_than_himself(w):
     s = w.operator("admin-t0", "admin", tenant=w.tenants[0])
     base = dict(s=s, uid=0, salt=b"s" * 16, params="p", verifier=b"v" * 32)

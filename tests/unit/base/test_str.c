@@ -151,6 +151,32 @@ test_crc32(void **state)
 	    crc32_ieee(crc32_ieee(0, "1234", 4), "56789", 5), 0xcbf43926U);
 }
 
+static void
+test_login(void **state)
+{
+	static const char *const good[] = { "a", "9", "Ann", "ann.b-c_d",
+		"ann@example.org" };
+	static const char *const bad[] = { "", ".a", "-a", "@a", "_a", "op:1",
+		"a b", "a\tb", "a\n", "a\177",
+		"a\xe2\x80\xae"
+		"b",
+		"\xd0\xb0"
+		"dmin",
+		"a/b", "a'b", "a\\b" };
+	char text[65];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(str_is_login(str_of(good[i])));
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(str_is_login(str_of(bad[i])));
+	assert_false(str_is_login((struct str){ "a\0b", 3 }));
+	memset(text, 'a', sizeof(text));
+	assert_true(str_is_login((struct str){ text, 64 }));
+	assert_false(str_is_login((struct str){ text, 65 }));
+}
+
 int
 main(void)
 {
@@ -158,6 +184,7 @@ main(void)
 		cmocka_unit_test(test_compare),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_login),
 		cmocka_unit_test(test_base32),
 		cmocka_unit_test(test_hex_base64),
 		cmocka_unit_test(test_crc32),
