@@ -167,8 +167,12 @@ handle_box_pause_post(struct http_request *req)
 {
 	struct page *page = start(req);
 
-	if (page != NULL && read_to(page))
+	if (page == NULL || !read_to(page))
+		return;
+	if (change_has_reason(req))
 		change_start(page, act_pause);
+	else
+		change_fail(page, "reason");
 }
 
 static void
@@ -186,8 +190,12 @@ handle_box_suspend_post(struct http_request *req)
 {
 	struct page *page = start(req);
 
-	if (page != NULL && read_to(page))
+	if (page == NULL || !read_to(page))
+		return;
+	if (change_has_reason(req))
 		change_start(page, act_suspend);
+	else
+		change_fail(page, "reason");
 }
 
 static void

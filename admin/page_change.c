@@ -36,6 +36,7 @@ static const struct {
 	    "That name is too long, hides text, or looks like another "
 	    "address. Nothing was made." },
 	{ "login", "", STR_LOGIN_RULE " Nobody was added." },
+	{ "reason", "", "A reason is needed. Nothing was changed." },
 	{ "taken", "state_conflict",
 	    "It is there already, or not as you saw it any more. Nothing was "
 	    "changed." },
@@ -140,6 +141,14 @@ change_text(struct page *page, const char *name)
 	const char *text = http_request_field(page->req, name, 0);
 
 	return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+bool
+change_has_reason(struct http_request *req)
+{
+	const char *text = http_request_field(req, "reason", 0);
+
+	return text != NULL && text[strspn(text, " \t\r\n")] != '\0';
 }
 
 bool

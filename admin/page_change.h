@@ -43,5 +43,7 @@ bool change_number_if(
     struct page *page, const char *name, int64_t max, int64_t *v);
 /* The field's text, or NULL when it is empty. */
 const char *change_text(struct page *page, const char *name);
+/* Says the form why? More than white space, that is. */
+bool change_has_reason(struct http_request *req);
 
 #endif

@@ -237,7 +237,9 @@ handle_pause_post(struct http_request *req)
 		return;
 	}
 	p->pause = strcmp(to, "pause") == 0;
-	if (!p->pause && step_up_given(page))
+	if (!change_has_reason(req))
+		http_reply_redirect(req, "/pause?error=reason");
+	else if (!p->pause && step_up_given(page))
 		step_up_start(page, do_pause, wrong_password);
 	else
 		do_pause(page);

@@ -360,7 +360,7 @@ BEGIN
 	IF NOT step_up THEN
 		RETURN 'step_up_required';
 	END IF;
-	IF coalesce(length(btrim(reason)), 0) NOT BETWEEN 1 AND 1000 THEN
+	IF coalesce(length(btrim(reason, E' \t\r\n')), 0) NOT BETWEEN 1 AND 1000 THEN
 		RETURN 'validation_error';
 	END IF;
 	RETURN NULL;
@@ -432,6 +432,7 @@ BEGIN
 		RETURN;
 	END IF;
 	IF pause_1.paused IS NULL OR tenant IS NULL AND inbox IS NOT NULL
+	    OR coalesce(length(btrim(reason, E' \t\r\n')), 0) = 0
 	    OR length(reason) > 1000 THEN
 		RETURN QUERY SELECT 422, 'validation_error';
 		RETURN;
@@ -493,7 +494,8 @@ BEGIN
 		RETURN QUERY SELECT o.status, o.code;
 		RETURN;
 	END IF;
-	IF suspend_1.suspended IS NULL OR length(reason) > 1000 THEN
+	IF suspend_1.suspended IS NULL OR length(reason) > 1000
+	    OR coalesce(length(btrim(reason, E' \t\r\n')), 0) = 0 THEN
 		RETURN QUERY SELECT 422, 'validation_error';
 		RETURN;
 	END IF;

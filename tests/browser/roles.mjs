@@ -371,6 +371,11 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			])
 				assert.equal((await post(cookie, path, { csrf, ...fields }))
 					.status, 400, path + JSON.stringify(fields));
+			for (const reason of ['', ' \t\r\n'])
+				assert.equal((await post(cookie, '/pause',
+					{ csrf, to: 'pause', reason })).status, 303);
+			await page.goto('/pause?error=reason');
+			assert.match(await page.textContent('#error'), /reason is needed/);
 			assert.equal((await stack.sql('SELECT count(*)::int AS n FROM ' +
 				'd.global_pause WHERE paused_at IS NOT NULL'))[0].n, 0);
 			// One that could be, and is nobody's, is simply not there.

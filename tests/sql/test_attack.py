@@ -495,6 +495,21 @@ def test_ctl_without_a_session_only_tightens(w, x):
                  params="p", verifier=b"v" * 32)["status"] == 409
 
 
+def test_pauses_and_suspensions_say_why(w, x):
+    p = dict(s=w.root, tenant=x.tenant, inbox=x.inbox)
+    w.step_up(w.root)
+    for reason in (None, "", " ", " \t\r\n"):
+        for on in (True, False):
+            for f, more in (("pause_1", dict(paused=on)),
+                            ("suspend_1", dict(suspended=on))):
+                r = call1(w.rv, f, reason=reason, **more, **p)
+                assert (r["status"], r["code"]) == (
+                    422, "validation_error"), (f, on, reason)
+    for on in (True, False):
+        assert call1(w.rv, "pause_1", paused=on, reason="r", **p)[
+            "status"] == 200
+
+
 BAD_NAMES = ["", " ", "a\u202eb", "\u0430dmin", "op:1", "a b", "a\tb", "a\n",
              "a\x7fb", ".a", "-a", "@a", "_a", "a" * 65, "a/b", "\u212aelvin",
              None]
