@@ -278,7 +278,8 @@ put_more(struct buf *out, const struct view_shell *shell,
 }
 
 static void
-put_empty(struct buf *out, const struct view_queue *queue)
+put_empty(struct buf *out, const struct view_shell *shell,
+    const struct view_queue *queue)
 {
 	bool narrowed =
 	    queue->query != NULL || queue->risk != NULL || queue->tenant != 0;
@@ -299,9 +300,13 @@ put_empty(struct buf *out, const struct view_queue *queue)
 			"submitted."));
 	else
 		HTML(out,
-		    LIT("Mail appears here as soon as an agent submits it. "
-			"Make an inbox with <code>posternctl inbox create"
-			"</code>."));
+		    LIT("Mail appears here as soon as an agent submits it. "),
+		    LIT_IF(shell->admin,
+			"<a href=\"/inboxes/new\">Make an inbox</a>, here or "
+			"with <code>posternctl inbox create</code>."),
+		    LIT_IF(!shell->admin,
+			"An administrator makes inboxes, here or with "
+			"<code>posternctl inbox create</code>."));
 	HTML(out, LIT("</p></div>"));
 }
 
@@ -375,7 +380,7 @@ view_queue(struct buf *out, const struct view_shell *shell,
 	if (queue->row_count > 0 || queue->risk != NULL || queue->by_left)
 		put_bands(out, queue);
 	if (queue->row_count == 0)
-		put_empty(out, queue);
+		put_empty(out, shell, queue);
 	else
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>Risk"

@@ -371,6 +371,14 @@ export default function ({ test, using, held, stack }) {
 				assert.match(await page.textContent('.refusal'),
 					/not the setup token/);
 				await page.goto('/setup?token=' + token());
+				await page.fill('input[name=password]', phrase);
+				await page.fill('input[name=again]', phrase);
+				await page.evaluate(() => document.querySelector('[name=name]')
+					.removeAttribute('pattern'));
+				await page.fill('input[name=name]', '\u043caria');
+				await posted(page, () => page.click('button.primary'));
+				assert.match(await page.textContent('.refusal'),
+					/A name has 1 to 64/);
 				await page.fill('input[name=name]', 'maria');
 				await page.fill('input[name=password]', phrase);
 				await page.fill('input[name=again]', 'something else');
@@ -383,6 +391,8 @@ export default function ({ test, using, held, stack }) {
 				await signIn(page, empty, 'maria', phrase);
 				assert.match(await page.textContent('main'),
 					/Nothing is waiting/);
+				assert.equal(await page.getAttribute('.empty a', 'href'),
+					'/inboxes/new');
 				await ready(page);
 				assert.throws(token, /ENOENT/); // used up
 				await page.goto('/setup');
