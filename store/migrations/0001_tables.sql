@@ -527,6 +527,7 @@ CREATE TABLE d.state (
 	integrity text,
 	detail text,
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	was smallint NOT NULL DEFAULT 0, -- before the last update (0002)
 	PRIMARY KEY (message_id, tenant_id),
 	UNIQUE (message_id, tenant_id, version, round),
 	CHECK (round >= 1 AND state BETWEEN 1 AND 11))
@@ -613,6 +614,7 @@ CREATE TABLE d.delivery (
 	domain text NOT NULL,
 	canon text NOT NULL,
 	status smallint NOT NULL DEFAULT 0 CHECK (status BETWEEN 0 AND 8),
+	was smallint NOT NULL DEFAULT 0, -- before the last update (0002)
 	attempts int NOT NULL DEFAULT 0,
 	reply_code int,
 	enhanced text CHECK (length(enhanced) <= 16),

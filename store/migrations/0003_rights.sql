@@ -234,7 +234,9 @@ GRANT EXECUTE ON FUNCTION d.has_release(uuid, bigint, smallint, smallint)
 GRANT EXECUTE ON FUNCTION d.votes_suffice(uuid, bigint, smallint, smallint,
 	bytea) TO p_review;
 GRANT EXECUTE ON FUNCTION d.held_move(bigint, bigint, uuid, smallint, int),
-	d.event_add(uuid, bigint, bigint, text, text, text, smallint, text)
+	d.event_add(uuid, bigint, bigint, text, text, text, smallint, text),
+	d.states_moved(uuid[], bigint[], bigint[], smallint[], smallint[],
+	smallint[], smallint[], text[], text, text)
 	TO p_submit, p_review, p_relay, p_ctl;
 GRANT EXECUTE ON FUNCTION d.unqueue(uuid, bigint, boolean)
 	TO p_submit, p_review;

@@ -33,7 +33,8 @@ BEGIN
 		RETURN;
 	END IF;
 	-- A lease that a crash forgets is refused to whoever shows it, and the
-	-- commit before the dot flushes all before it.
+	-- commit before the dot flushes all before it. `+ 0`: states are looked
+	-- up by the message, not by what they are.
 	PERFORM set_config('synchronous_commit', 'off', true),
 	    set_config('postern.actor', 'worker:' || claim_due_1.worker, true);
 	RETURN QUERY WITH c AS MATERIALIZED (
@@ -49,11 +50,10 @@ BEGIN
 		    q.domain))
 		ORDER BY q.vt LIMIT lim FOR UPDATE OF q SKIP LOCKED
 	), s AS MATERIALIZED (
-		SELECT y.message_id, y.tenant_id, y.state FROM d.state y
-		WHERE EXISTS (SELECT 1 FROM c WHERE c.message_id = y.message_id
-		    AND c.tenant_id = y.tenant_id) AND y.message_id IN (SELECT
-		    c.message_id FROM c) AND y.state IN (2, 7, 9, 11)
-		FOR UPDATE SKIP LOCKED
+		SELECT c.message_id, c.tenant_id, c.domain, c.test, y.state
+		FROM c JOIN d.state y ON y.message_id = c.message_id
+		    AND y.tenant_id = c.tenant_id
+		WHERE y.state + 0 IN (2, 7, 9, 11) FOR UPDATE OF y SKIP LOCKED
 	), u AS (
 		UPDATE d.state y SET state = 7, detail = NULL FROM s
 		WHERE y.message_id = s.message_id AND y.tenant_id = s.tenant_id
@@ -61,12 +61,10 @@ BEGIN
 	)
 	UPDATE d.send_q q SET lease = gen_random_uuid(), lease_until = now_at
 	    + lease_seconds * interval '1 second', worker = claim_due_1.worker
-	    FROM c JOIN s ON s.message_id = c.message_id
-	        AND s.tenant_id = c.tenant_id
-	    WHERE q.message_id = c.message_id AND q.tenant_id = c.tenant_id
-	    AND q.domain = c.domain
+	    FROM s WHERE q.message_id = s.message_id
+	    AND q.tenant_id = s.tenant_id AND q.domain = s.domain
 	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
-	    q.lease, q.version, q.round, q.attempts, q.give_up_at, c.test;
+	    q.lease, q.version, q.round, q.attempts, q.give_up_at, s.test;
 END $$;
 
 -- Is this lease alive? If so, its message may be read in this call. With

@@ -9,21 +9,28 @@ GRANT CREATE ON SCHEMA d, api TO p_relay;
 
 SET LOCAL ROLE p_relay;
 
--- The numbers of the leases that are alive, and whose they are: their
--- messages may be read in this call. State rows are locked before queue rows,
+-- The numbers of the leases that are alive; their messages may be read in this
+-- call. `lo` and `hi` are the ends of all ids: every statement of a set names
+-- them, so that it begins with the week it needs instead of all there are. State rows are locked before queue rows,
 -- and what another holds is left out, so that nothing here waits in a circle.
 CREATE FUNCTION d.leased_set(ts bigint[], mids uuid[], doms text[],
-	leases uuid[]) RETURNS int[] LANGUAGE plpgsql AS $$
+	leases uuid[], OUT alive int[], OUT lo uuid, OUT hi uuid)
+	LANGUAGE plpgsql AS $$
 DECLARE
-	alive int[];
 	ids uuid[];
 	whose text;
+	m uuid;
 BEGIN
+	FOREACH m IN ARRAY mids LOOP
+		lo := least(lo, m);
+		hi := greatest(hi, m);
+	END LOOP;
 	WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
 	    WITH ORDINALITY x(t, mid, dom, lease, i)),
 	s AS MATERIALIZED (SELECT x.*, y.version, y.round FROM x JOIN d.state y
 	    ON y.message_id = x.mid AND y.tenant_id = x.t
-	    WHERE y.state = 7 FOR UPDATE OF y SKIP LOCKED),
+	    WHERE y.message_id BETWEEN lo AND hi AND y.state + 0 = 7
+	    FOR UPDATE OF y SKIP LOCKED),
 	q AS MATERIALIZED (SELECT s.i, s.mid, y.worker FROM s JOIN d.send_q y
 	    ON y.message_id = s.mid AND y.tenant_id = s.t AND y.domain = s.dom
 	    WHERE y.lease = s.lease AND y.lease_until > clock_timestamp()
@@ -33,14 +40,15 @@ BEGIN
 	    whose FROM q WHERE q.worker = (SELECT min(z.worker) FROM q z);
 	PERFORM set_config('postern.msg', coalesce(ids::text, ''), true),
 	    set_config('postern.actor', 'worker:' || whose, true);
-	RETURN coalesce(alive, '{}');
+	alive := coalesce(alive, '{}');
 END $$;
 
 -- Of the leases that are alive, those that the gate lets go on (d.gate), with
--- what is needed to say so. `was`: the states of the recipients that are
+-- what is needed to say so. `due`: the states of the recipients that are
 -- named, one at least and none twice; not `never`: those of no recipient.
 CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
-	alive int[], was smallint[], never smallint[]) RETURNS int[]
+	alive int[], lo uuid, hi uuid, due smallint[], never smallint[])
+	RETURNS int[]
 	LANGUAGE plpgsql AS $$
 DECLARE
 	now_at timestamptz := clock_timestamp();
@@ -52,10 +60,10 @@ BEGIN
 		JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
 		    AND q.domain = x.dom
 		JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
-		    AND z.version = q.version AND z.round = q.round
+		    AND z.message_id BETWEEN lo AND hi AND z.version = q.version AND z.round = q.round
 		    AND z.digest = q.digest
 		JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-		    AND m.version = z.version AND m.digest = z.digest
+		    AND m.message_id BETWEEN lo AND hi AND m.version = z.version AND m.digest = z.digest
 		JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
 		JOIN d.tenant n ON n.tenant_id = x.t
 		WHERE x.i = ANY (alive)
@@ -63,10 +71,11 @@ BEGIN
 		    WHERE p.paused_at IS NOT NULL), now_at, 'o') IS NULL
 	), v AS (
 		SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
+		    AND v.message_id BETWEEN lo AND hi
 		    AND v.tenant_id = g.t AND v.domain = g.dom
 		GROUP BY g.i, g.ix
 		HAVING count(*) FILTER (WHERE v.ix = ANY (g.ix)
-		    AND v.status = ANY (was)) = cardinality(g.ix)
+		    AND v.status = ANY (due)) = cardinality(g.ix)
 		AND cardinality(g.ix) > 0
 		AND bool_and(v.status <> ALL (never))
 		AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
@@ -148,22 +157,27 @@ CREATE FUNCTION api.attempts_1(ts bigint[], mids uuid[], doms text[],
 	SET postern.msg = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
-	alive int[];
+	l record;
+	lo uuid;
+	hi uuid;
 	go int[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
-	alive := d.leased_set(ts, mids, doms, leases);
-	go := d.gate_set(ts, mids, doms, ixs, alive, '{0,4}', '{1}');
+	l := d.leased_set(ts, mids, doms, leases);
+	lo := l.lo;
+	hi := l.hi;
+	go := d.gate_set(ts, mids, doms, ixs, l.alive, lo, hi, '{0,4}', '{1}');
 	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
 	    FROM unnest(ts, mids, doms, mxs, tlss, ixs) WITH ORDINALITY
 	        x(t, mid, dom, mx, tls, ixs, i) WHERE x.i = ANY (go)),
 	u AS (UPDATE d.delivery v SET status = 1 FROM x
-	    WHERE v.message_id = x.mid AND v.tenant_id = x.t
+	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi AND v.tenant_id = x.t
 	    AND v.domain = x.dom AND v.ix = ANY (x.ix))
 	INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n, round,
 	    worker, mx, tls)
 	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce((SELECT max(z.n)
 	    FROM d.attempt z WHERE z.message_id = x.mid AND z.tenant_id = x.t
+	    AND z.message_id BETWEEN lo AND hi
 	    AND z.domain = x.dom), 0) + 1, q.round, q.worker, left(x.mx, 255),
 	    left(x.tls, 100)
 	    FROM x JOIN d.send_q q ON q.message_id = x.mid
@@ -180,7 +194,9 @@ CREATE FUNCTION api.dots_1(ts bigint[], mids uuid[], doms text[], leases uuid[],
 #variable_conflict use_column
 DECLARE
 	free int[];
-	alive int[];
+	l record;
+	lo uuid;
+	hi uuid;
 	go int[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
@@ -196,18 +212,21 @@ BEGIN
 	    FOR NO KEY UPDATE OF b SKIP LOCKED)
 	SELECT array_agg(x.i) INTO free FROM x JOIN b
 	    ON b.tenant_id = x.tenant_id AND b.inbox_id = x.inbox_id;
-	alive := d.leased_set(ts, mids, doms, leases);
+	l := d.leased_set(ts, mids, doms, leases);
+	lo := l.lo;
+	hi := l.hi;
 	-- A new look: nothing of an inbox that is locked changes any more.
-	go := d.gate_set(ts, mids, doms, ixs, ARRAY(SELECT unnest(alive)
-	    INTERSECT SELECT unnest(free)), '{1}', '{2}');
+	go := d.gate_set(ts, mids, doms, ixs, ARRAY(SELECT unnest(l.alive)
+	    INTERSECT SELECT unnest(free)), lo, hi, '{1}', '{2}');
 	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
 	    FROM unnest(ts, mids, doms, ixs) WITH ORDINALITY
 	        x(t, mid, dom, ixs, i) WHERE x.i = ANY (go)),
 	u AS (UPDATE d.delivery v SET status = 2 FROM x
-	    WHERE v.message_id = x.mid AND v.tenant_id = x.t
+	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi AND v.tenant_id = x.t
 	    AND v.domain = x.dom AND v.ix = ANY (x.ix))
 	UPDATE d.attempt a SET dot_at = clock_timestamp() FROM x
 	    WHERE a.message_id = x.mid AND a.tenant_id = x.t
+	    AND a.message_id BETWEEN lo AND hi
 	    AND a.domain = x.dom AND a.ended_at IS NULL;
 	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(go) z;
 END $$;
@@ -221,11 +240,17 @@ CREATE FUNCTION api.sents_1(ts bigint[], mids uuid[], doms text[],
 	SET postern.msg = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
+	l record;
 	alive int[];
+	lo uuid;
+	hi uuid;
 	sent int[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
-	alive := d.leased_set(ts, mids, doms, leases);
+	l := d.leased_set(ts, mids, doms, leases);
+	alive := l.alive;
+	lo := l.lo;
+	hi := l.hi;
 	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
 	    FROM unnest(ts, mids, doms, ixs, codes, enhs, replies)
 	        WITH ORDINALITY x(t, mid, dom, ixs, c, e, p, i)
@@ -235,14 +260,15 @@ BEGIN
 	    AND bool_and(CASE WHEN v.ix = ANY (x.ix) THEN v.status = 2
 	        ELSE v.status NOT IN (0, 1, 2, 4) END)
 	    FROM d.delivery v WHERE v.message_id = x.mid
+	    AND v.message_id BETWEEN lo AND hi
 	    AND v.tenant_id = x.t AND v.domain = x.dom)),
 	u AS (UPDATE d.delivery v SET status = 3, attempts = v.attempts + 1,
 	    reply_code = g.c, enhanced = left(g.e, 16), reply = left(g.p, 1024),
 	    next_attempt_at = NULL FROM g WHERE v.message_id = g.mid
-	    AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
+	    AND v.message_id BETWEEN lo AND hi AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
 	a AS (UPDATE d.attempt a SET ended_at = clock_timestamp(),
 	    result = left(g.p, 300) FROM g WHERE a.message_id = g.mid
-	    AND a.tenant_id = g.t AND a.domain = g.dom AND a.ended_at IS NULL),
+	    AND a.message_id BETWEEN lo AND hi AND a.tenant_id = g.t AND a.domain = g.dom AND a.ended_at IS NULL),
 	q AS (DELETE FROM d.send_q q USING g WHERE q.message_id = g.mid
 	    AND q.tenant_id = g.t AND q.domain = g.dom)
 	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
@@ -256,7 +282,8 @@ BEGIN
 	    AND q.lease IS NOT NULL) THEN 7::smallint
 	    ELSE d.derived(x.mid, x.t) END AS st FROM x)
 	UPDATE d.state y SET state = z.st, detail = left(z.p, 300) FROM z
-	    WHERE y.message_id = z.mid AND y.tenant_id = z.t AND y.state <> z.st;
+	    WHERE y.message_id = z.mid AND y.message_id BETWEEN lo AND hi
+	    AND y.tenant_id = z.t AND y.state <> z.st;
 	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
 	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,
 	    json_build_object('domain', x.dom, 'ix', x.ix::int[], 'result',
@@ -266,6 +293,7 @@ BEGIN
 	    FROM unnest(ts, mids, doms, ixs, codes) WITH ORDINALITY
 	        x(t, mid, dom, ix, c, i)
 	    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
+	        AND y.message_id BETWEEN lo AND hi
 	    WHERE x.i = ANY (sent);
 	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(sent) z;
 END $$;

@@ -16,8 +16,8 @@ BEGIN
 	        'decide_1', 'fetches_1', 'attempts_1', 'dots_1', 'sents_1') LOOP
 		EXECUTE format('SET LOCAL ROLE %s', f.zone);
 		FOREACH s IN ARRAY '{plan_cache_mode = force_generic_plan, jit = off,
-		    enable_seqscan = off, enable_hashjoin = off,
-		    enable_mergejoin = off}'::text[] LOOP
+		    enable_seqscan = off, enable_bitmapscan = off,
+		    enable_hashjoin = off, enable_mergejoin = off}'::text[] LOOP
 			EXECUTE format('ALTER FUNCTION %s SET %s', f.name, s);
 		END LOOP;
 		RESET ROLE;
