@@ -144,9 +144,9 @@ job_store(void *arg)
 	if (!job->told && job_report_wanted(job))
 		job_report(job);
 	else
-		job->op = relay_finish(job->ctx->relay, &job->lease, job->rows,
-		    job->row_count, job->retry_s, &job->reports, on_finished,
-		    job);
+		job->op = relay_finish(job->ctx->relay, &job->lease, job->mx,
+		    job->tls_text, job->rows, job->row_count, job->retry_s,
+		    &job->reports, on_finished, job);
 }
 
 /* The rest goes right behind, unless some of these are to wait. */
@@ -233,6 +233,12 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 		    v[i].enhanced, sizeof(v[i].enhanced), "%s", enhanced);
 		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", why);
 	}
+	if (job->mx[0] == '\0') {
+		(void)snprintf(job->mx, sizeof(job->mx), "%s",
+		    job->host_count > 0 ? job->hosts[job->host_count - 1].name
+					: "none");
+		(void)snprintf(job->tls_text, sizeof(job->tls_text), "none");
+	}
 	if (job->attempted) {
 		job_finish(job, v, job->due_count);
 		return;
@@ -241,9 +247,8 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 	job->rows = v;
 	job->phase = JOB_ENDING;
 	relay_cancel(job->op);
-	job->op = relay_attempt(job->ctx->relay, &job->lease,
-	    job->host_count > 0 ? job->hosts[job->host_count - 1].name : "none",
-	    "none", job->due, job->due_count, on_marked, job);
+	job->op = relay_attempt(job->ctx->relay, &job->lease, job->mx,
+	    job->tls_text, job->due, job->due_count, on_marked, job);
 }
 
 /* All is made ready; the rest needs a place. */

@@ -20,8 +20,6 @@
 #include "deliver/idle.h"
 #include "deliver/job_internal.h"
 
-#define TLS_TEXT_MAX 128
-
 /*
  * Sessions are shared by what makes them the same. Who signed in is part of
  * it, and with what: nobody gets into another's session without its password.
@@ -113,18 +111,29 @@ on_ready(void *arg, const char *tls)
 {
 	struct job *job = arg;
 	const char *host = job->hosts[job->host_at].name;
-	char id[UUID_ID_MAX], text[TLS_TEXT_MAX];
+	char id[UUID_ID_MAX];
+	/* Nothing was waited for since the gate was asked, but a place. */
+	bool marked = job->reuses && job->marked > 0 &&
+		      job->marked == job->due_count &&
+		      clock_mono_ms() - job->fetched_ms <= JOB_MARKED_MS;
 
-	job_policy_tell(
-	    job, client_is_verified(job->client), tls, text, sizeof(text));
-	job->phase = JOB_MARKING;
+	job->marked = 0;
+	job_policy_tell(job, client_is_verified(job->client), tls,
+	    job->tls_text, sizeof(job->tls_text));
+	(void)snprintf(job->mx, sizeof(job->mx), "%s", host);
 	job->passes_dsn = client_passes_dsn(job->client);
 	(void)snprintf(job->remote, sizeof(job->remote), "%s", host);
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.attempt", KV("message", id), KV("why", host),
-	    KV("tls", text));
-	job->op = relay_attempt(job->ctx->relay, &job->lease, host, text,
-	    job->due, job->due_count, on_attempted, job);
+	    KV("tls", job->tls_text));
+	if (marked) {
+		job->phase = JOB_TALKING;
+		client_mail(job->client);
+		return;
+	}
+	job->phase = JOB_MARKING;
+	job->op = relay_attempt(job->ctx->relay, &job->lease, host,
+	    job->tls_text, job->due, job->due_count, on_attempted, job);
 }
 
 static void
@@ -200,8 +209,8 @@ on_gate(void *arg)
 	size_t n = taken(job, ix);
 
 	job->phase = JOB_GATED;
-	job->op =
-	    relay_dot(job->ctx->relay, &job->lease, ix, n, on_gate_answer, job);
+	job->op = relay_dot(job->ctx->relay, &job->lease, job->mx,
+	    job->tls_text, ix, n, on_gate_answer, job);
 	free(ix);
 }
 
@@ -402,6 +411,7 @@ talk(struct job *job)
 	name_session(job->session, &conf, &job->hop);
 	if (!job->fresh)
 		conn = idle_take(job->ctx->idle, job->session);
+	job->reuses = conn != NULL;
 	job->client = client_start(job->ctx->loop, &conf, conn, &events, job);
 }
 

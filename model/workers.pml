@@ -12,8 +12,8 @@
  * model/words makes S_..., D_..., A_..., EDGE_OK and STEP_OK of them, and
  * every move below is asserted to be legal. The transactions are those of
  * store/migrations/0008_relay.sql (claim_due_1, attempt_1, dot_1, done_1,
- * release_lease_1, integrity_1, sweep_1, d.lease_end, d.pull_back, d.gate) and
- * 0012_routes.sql (route_1).
+ * release_lease_1, integrity_1, sweep_1, d.lease_end, d.pull_back, d.gate),
+ * 0012_routes.sql (route_1) and 0016_sets.sql (fetches_1).
  *
  * Shown, by looking at every state that can be reached:
  *   - the dot leaves under a release of this round, under the worker's own
@@ -197,6 +197,7 @@ inline give_back() {
 proctype worker(byte me)
 {
 	byte seen = GO;	/* the rule it was told, until it has obeyed */
+	bool marked;	/* by fetches_1, which it may rely on or not */
 
 	/* claim_due_1; nothing may ever be due again */
 end_claim:
@@ -214,8 +215,15 @@ end_claim:
 	fi;
 	atomic { take() };
 
-	/* fetch_1, the tag and the digest; route_1; then attempt_1. */
+	/* fetch_1, or fetches_1, which marks what the gate lets go on. */
 leased:
+	if
+	:: skip
+	:: atomic { MINE && !IS_STRICTER && !IS_HALTED ->
+		STEP(D_SENDING, A_WORKER); marked = true }
+	fi;
+
+	/* The tag and the digest; route_1; then attempt_1, if not marked. */
 	if
 	:: goto gone
 	:: atomic { true -> give_back(); goto gone }	/* or a rule says wait */
@@ -223,6 +231,7 @@ leased:
 		MINE -> pull_back(A_WORKER); goto gone }
 	:: atomic { true ->
 		if
+		:: marked -> seen = (stop >= RULE_WAIT -> stop : GO)
 		GATE
 		:: else ->
 			seen = (stop >= RULE_WAIT -> stop : GO);

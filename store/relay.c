@@ -265,6 +265,7 @@ on_fetched(
 	fill_message(&m, res, row);
 	if (!pg_is_null(res, row, "data"))
 		m.body = pg_get_bytes(res, row, "data");
+	m.marked = pg_get_bool(res, row, "marked");
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
 
@@ -412,8 +413,7 @@ relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
 	struct relay_item item = { .lease = *l };
 	struct pg_args a = { 0 };
 
-	(void)snprintf(item.mx, sizeof(item.mx), "%s", mx);
-	(void)snprintf(item.tls, sizeof(item.tls), "%s", tls);
+	relay_item_host(&item, mx, tls);
 	relay_lease_args(&a, l);
 	pg_text(&a, mx);
 	pg_text(&a, tls);
@@ -423,16 +423,19 @@ relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
 }
 
 struct relay_op *
-relay_dot(struct relay *r, const struct store_lease *l, const int *ix, size_t n,
-    relay_done_fn *done, void *arg)
+relay_dot(struct relay *r, const struct store_lease *l, const char *mx,
+    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
 {
 	struct relay_item item = { .lease = *l };
 	struct pg_args a = { 0 };
 
+	relay_item_host(&item, mx, tls);
 	relay_lease_args(&a, l);
 	ix_args(&a, ix, n);
+	pg_text(&a, mx);
+	pg_text(&a, tls);
 	return gate_call(r, RELAY_LANE_DOT, &item, ix, n,
-	    "select * from api.dot_1($1,$2,$3,$4,$5)", &a, done, arg);
+	    "select * from api.dot_1($1,$2,$3,$4,$5,$6,$7)", &a, done, arg);
 }
 
 struct relay_op *

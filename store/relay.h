@@ -60,6 +60,7 @@ struct relay_message {
 	bool one_click; /* ask relay_one_click() */
 	struct str proofs; /* of approvals by passkey, each behind its length */
 	struct str body; /* its only chunk; p NULL: ask relay_body() */
+	bool marked; /* as by relay_attempt() of all in due_ix, just now */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */
@@ -180,18 +181,21 @@ struct relay_op *relay_beat(struct relay *r, const struct store_lease *const *v,
 struct relay_op *relay_attempt(struct relay *r, const struct store_lease *l,
     const char *mx, const char *tls, const int *ix, size_t n,
     relay_done_fn *done, void *arg);
-/* The last gate, committed before the final dot. REFUSED = no dot. */
+/* The last gate, committed before the final dot. REFUSED = no dot. `mx` and
+ * `tls` are told now if relay_attempt() was not called. */
 struct relay_op *relay_dot(struct relay *r, const struct store_lease *l,
-    const int *ix, size_t n, relay_done_fn *done, void *arg);
+    const char *mx, const char *tls, const int *ix, size_t n,
+    relay_done_fn *done, void *arg);
 /* Instead of all of these, for a test inbox: what would have left. REFUSED as
  * of relay_dot(). `sealed`: the fields in front, to the inbox's key. */
 struct relay_op *relay_capture(struct relay *r, const struct store_lease *l,
     const int *ix, size_t n, struct str mail_from, int key_epoch,
     struct str sealed, relay_done_fn *done, void *arg);
-/* `reports` may be NULL. */
+/* `reports` may be NULL; `mx` and `tls` as of relay_dot(). */
 struct relay_op *relay_finish(struct relay *r, const struct store_lease *l,
-    const struct relay_rcpt *v, size_t n, int retry_s,
-    const struct relay_reports *reports, relay_done_fn *done, void *arg);
+    const char *mx, const char *tls, const struct relay_rcpt *v, size_t n,
+    int retry_s, const struct relay_reports *reports, relay_done_fn *done,
+    void *arg);
 /* What a report is sealed to. */
 struct relay_op *relay_report_key(struct relay *r, const struct store_lease *l,
     relay_key_fn *done, void *arg);

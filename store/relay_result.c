@@ -95,12 +95,12 @@ on_stored(
 }
 
 struct relay_op *
-relay_finish(struct relay *r, const struct store_lease *l,
-    const struct relay_rcpt *v, size_t n, int retry_s,
+relay_finish(struct relay *r, const struct store_lease *l, const char *mx,
+    const char *tls, const struct relay_rcpt *v, size_t n, int retry_s,
     const struct relay_reports *reports, relay_done_fn *done, void *arg)
 {
-	const char *sql =
-	    "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)";
+	const char *sql = "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,"
+			  "$10,$11,host=>$12,safety=>$13)";
 	struct relay_item item = { .lease = *l };
 	struct pg_args a = { 0 };
 	struct relay_op *op;
@@ -109,10 +109,12 @@ relay_finish(struct relay *r, const struct store_lease *l,
 	result_args(&a, v, n);
 	pg_i32(&a, retry_s);
 	pg_text(&a, n > 0 ? v[0].text : "");
+	pg_text(&a, mx);
+	pg_text(&a, tls);
 	if (reports != NULL && reports->n > 0) {
 		report_args(&a, reports);
 		sql = "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,"
-		      "$10,$11,$12,$13,$14,$15)";
+		      "$10,$11,$14,$15,$16,$17,$12,$13)";
 	}
 	op = relay_op_new(r, arg);
 	op->fn.done = done;

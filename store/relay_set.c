@@ -24,10 +24,17 @@ static const char *const set_sql[RELAY_LANES] = {
 	[RELAY_LANE_FETCH] = "select * from api.fetches_1($1,$2,$3,$4,$5)",
 	[RELAY_LANE_ATTEMPT] =
 	    "select * from api.attempts_1($1,$2,$3,$4,$5,$6,$7)",
-	[RELAY_LANE_DOT] = "select * from api.dots_1($1,$2,$3,$4,$5)",
+	[RELAY_LANE_DOT] = "select * from api.dots_1($1,$2,$3,$4,$5,$6,$7)",
 	[RELAY_LANE_SENT] =
 	    "select * from api.sents_1($1,$2,$3,$4,$5,$6,$7,$8)",
 };
+
+void
+relay_item_host(struct relay_item *item, const char *mx, const char *tls)
+{
+	(void)snprintf(item->mx, sizeof(item->mx), "%s", mx);
+	(void)snprintf(item->tls, sizeof(item->tls), "%s", tls);
+}
 
 void
 relay_item_ix(struct relay_item *item, const int *ix, size_t n)
@@ -100,6 +107,8 @@ set_args(struct pg_args *a, const struct relay_set *set)
 		return;
 	case RELAY_LANE_DOT:
 		text_arg(a, set, offsetof(struct relay_item, ix));
+		text_arg(a, set, offsetof(struct relay_item, mx));
+		text_arg(a, set, offsetof(struct relay_item, tls));
 		return;
 	case RELAY_LANE_SENT:
 		text_arg(a, set, offsetof(struct relay_item, ix));
@@ -203,7 +212,8 @@ lane_run(struct relay_lane *lane)
 		op->place = set->n;
 		set->op[set->n++] = op;
 	}
-	if (set->n == 1) {
+	/* Of one alone a set saves nothing, but the call that marks. */
+	if (set->n == 1 && lane->kind != RELAY_LANE_FETCH) {
 		(void)pg_call_move(lane->relay->pool, set->op[0]->sql,
 		    &set->op[0]->single, on_first, set);
 		return;

@@ -24,6 +24,7 @@
 void relay_join(struct relay_op *op, enum relay_lane_kind kind,
     const struct relay_item *item, const char *sql, struct pg_args *single,
     pg_done_fn *done);
+void relay_item_host(struct relay_item *item, const char *mx, const char *tls);
 /* The recipients' numbers as PostgreSQL writes an array. */
 void relay_item_ix(struct relay_item *item, const int *ix, size_t n);
 

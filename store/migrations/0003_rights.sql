@@ -147,8 +147,8 @@ SELECT d.let('p_relay', 'state', 'SELECT + UPDATE (state, round, integrity,
 	detail)', 'all');
 SELECT d.let('p_relay', 'delivery', 'SELECT + UPDATE (status, attempts,
 	reply_code, enhanced, reply, next_attempt_at)', 'all');
-SELECT d.let('p_relay', 'attempt', 'SELECT + INSERT + UPDATE (dot_at, ended_at,
-	result)', 'all');
+SELECT d.let('p_relay', 'attempt', 'SELECT + INSERT + UPDATE (mx, tls, dot_at,
+	ended_at, result)', 'all');
 SELECT d.let('p_relay', x, 'SELECT', 'all') FROM unnest(ARRAY['inbox',
 	'tenant', 'list_entry', 'inbox_key']) x;
 SELECT d.let('p_relay', 'dsn', 'SELECT (message_id, tenant_id, inbox_id, domain,

@@ -1664,6 +1664,8 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, y.domain, y.n, y.at, y.ended_at,
 	    y.worker, y.mx, y.tls, y.dot_at, y.result FROM (
 	        SELECT a.* FROM d.attempt a WHERE a.message_id = mid
+	        AND (a.mx IS NOT NULL OR a.ended_at IS NULL
+	        OR a.result <> 'released')
 	        ORDER BY a.at DESC LIMIT 200) y ORDER BY y.at;
 END $$;
 

@@ -128,7 +128,7 @@ BEGIN
 	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
 	        FROM d.delivery v
 	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
-	        AND v.status IN (0, 4)), (l.q).attempts,
+	        AND v.status IN (0, 1, 4)), (l.q).attempts,
 	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, t)
 	        AND z.ended_at IS NULL), d.us(r.at),
@@ -451,6 +451,15 @@ BEGIN
 	END IF;
 	IF reason IS NULL THEN
 		go := true;
+		-- What fetches_1 began is this one.
+		UPDATE d.attempt a SET mx = left(attempt_1.mx, 255),
+		    tls = left(attempt_1.tls, 100) WHERE a.message_id = mid
+		    AND a.tenant_id = t AND a.domain = dom
+		    AND a.ended_at IS NULL AND a.mx IS NULL
+		    RETURNING a.n INTO c;
+		n := c;
+	END IF;
+	IF go AND n IS NULL THEN
 		INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id,
 		    domain, n, round, worker, mx, tls)
 		    SELECT mid, t, (l.q).inbox_id, dom, coalesce(max(z.n), 0) + 1,
@@ -464,7 +473,8 @@ BEGIN
 END $$;
 
 -- The last gate: what commits here is what may leave.
-CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[])
+CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[],
+	host text DEFAULT NULL, safety text DEFAULT NULL)
 	RETURNS TABLE (status int, code text, go boolean, reason text)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.msg = '' SET postern.actor = '' AS $$
@@ -514,7 +524,9 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	UPDATE d.attempt a SET dot_at = clock_timestamp()
+	UPDATE d.attempt a SET dot_at = clock_timestamp(),
+	    mx = coalesce(a.mx, left(host, 255)),
+	    tls = coalesce(a.tls, left(safety, 100))
 	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
 	    AND a.ended_at IS NULL;
 	status := 200;
@@ -597,7 +609,8 @@ CREATE FUNCTION api.done_1(t bigint, mid uuid, dom text, lease uuid,
 	ix int[], result int[], reply_code int[], enhanced text[],
 	reply text[], retry_seconds int, mx_result text,
 	dsn_kind text[] DEFAULT NULL, dsn_ix text[] DEFAULT NULL,
-	dsn_epoch int DEFAULT NULL, dsn_box bytea[] DEFAULT NULL)
+	dsn_epoch int DEFAULT NULL, dsn_box bytea[] DEFAULT NULL,
+	host text DEFAULT NULL, safety text DEFAULT NULL)
 	RETURNS TABLE (status int, code text, state smallint, more boolean)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.msg = '' SET postern.actor = '' AS $$
@@ -640,6 +653,11 @@ BEGIN
 	    AND x.inbox_id = v.inbox_id;
 	IF 5 = ANY (result) THEN
 		PERFORM d.suppress(t, mid, dom, done_1.ix);
+	END IF;
+	IF host IS NOT NULL THEN
+		UPDATE d.attempt a SET mx = left(host, 255), tls = left(safety, 100)
+		    WHERE a.message_id = mid AND a.tenant_id = t
+		    AND a.domain = dom AND a.ended_at IS NULL AND a.mx IS NULL;
 	END IF;
 	-- Only what is to wait makes the next wait longer.
 	again := d.lease_end(t, mid, dom, due, coalesce(4 = ANY (result), false),

@@ -21,7 +21,7 @@ DECLARE
 	whose text;
 	m uuid;
 BEGIN
-	FOREACH m IN ARRAY mids LOOP
+	FOREACH m IN ARRAY coalesce(mids, '{}') LOOP
 		lo := least(lo, m);
 		hi := greatest(hi, m);
 	END LOOP;
@@ -45,49 +45,51 @@ END $$;
 
 -- Of the leases that are alive, those that the gate lets go on (d.gate), with
 -- what is needed to say so. `due`: the states of the recipients that are
--- named, one at least and none twice; not `never`: those of no recipient.
+-- named, one at least and none twice, or, where none are, of any; not `never`:
+-- those of no other. Without names only where all go together. Inlined,
+-- like d.gate_why: one plan each for a call that asks it.
 CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
-	alive int[], lo uuid, hi uuid, due smallint[], never smallint[])
-	RETURNS int[]
-	LANGUAGE plpgsql AS $$
-DECLARE
-	now_at timestamptz := clock_timestamp();
-BEGIN
-	RETURN (WITH g AS MATERIALIZED (
+	alive int[], lo uuid, hi uuid, due smallint[], never smallint[],
+	now_at timestamptz) RETURNS TABLE (i bigint) LANGUAGE sql STABLE AS $$
+	WITH g AS MATERIALIZED (
 		SELECT x.i, x.t, x.mid, x.dom, x.ix::smallint[] AS ix
 		FROM unnest(ts, mids, doms, ixs) WITH ORDINALITY
 	        x(t, mid, dom, ix, i)
 		JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
 		    AND q.domain = x.dom
 		JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
-		    AND z.message_id BETWEEN lo AND hi AND z.version = q.version AND z.round = q.round
-		    AND z.digest = q.digest
+		    AND z.message_id BETWEEN lo AND hi AND z.version = q.version
+		    AND z.round = q.round AND z.digest = q.digest
 		JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-		    AND m.message_id BETWEEN lo AND hi AND m.version = z.version AND m.digest = z.digest
+		    AND m.message_id BETWEEN lo AND hi AND m.version = z.version
+		    AND m.digest = z.digest
 		JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
 		JOIN d.tenant n ON n.tenant_id = x.t
-		WHERE x.i = ANY (alive)
+		WHERE x.i = ANY (alive) AND (x.ix IS NOT NULL OR NOT b.one_click)
 		AND d.gate_why(m, z, q, b, n, EXISTS (SELECT 1 FROM d.global_pause p
 		    WHERE p.paused_at IS NOT NULL), now_at, 'o') IS NULL
-	), v AS (
-		SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
-		    AND v.message_id BETWEEN lo AND hi
-		    AND v.tenant_id = g.t AND v.domain = g.dom
-		GROUP BY g.i, g.ix
-		HAVING count(*) FILTER (WHERE v.ix = ANY (g.ix)
-		    AND v.status = ANY (due)) = cardinality(g.ix)
-		AND cardinality(g.ix) > 0
-		AND bool_and(v.status <> ALL (never))
-		AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
-		    WHERE e.entry IN (v.canon, '@' || v.domain)
-		    AND e.ended_at IS NULL AND (e.expires_at IS NULL
-		    OR e.expires_at > now_at) AND (e.tenant_id = 0
-		    OR e.tenant_id = v.tenant_id
-		    AND e.inbox_id IN (0, v.inbox_id))))
-	) SELECT coalesce(array_agg(v.i), '{}') FROM v);
-END $$;
+	)
+	SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
+	    AND v.message_id BETWEEN lo AND hi
+	    AND v.tenant_id = g.t AND v.domain = g.dom
+	GROUP BY g.i, g.ix
+	HAVING CASE WHEN g.ix IS NULL THEN bool_or(v.status = ANY (due))
+	    ELSE cardinality(g.ix) > 0 AND cardinality(g.ix) = count(*)
+	        FILTER (WHERE v.ix = ANY (g.ix) AND v.status = ANY (due)) END
+	AND bool_and(v.status <> ALL (never)
+	    OR coalesce(v.ix = ANY (g.ix), false))
+	AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
+	    WHERE e.entry IN (v.canon, '@' || v.domain)
+	    AND e.ended_at IS NULL AND (e.expires_at IS NULL
+	    OR e.expires_at > now_at) AND (e.tenant_id = 0
+	    OR e.tenant_id = v.tenant_id
+	    AND e.inbox_id IN (0, v.inbox_id))))
+$$;
 
 -- What fetch_1 says of each, and the body of those whose only piece is small.
+-- `marked`: all of due_ix is being sent from now on, as attempts_1 would have
+-- it, the host to be told of at the dot or with the result. Not those who each
+-- get a link of their own.
 CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
 	leases uuid[], small int) RETURNS TABLE (status int, code text, i int,
 	deployment bytea, epoch int,
@@ -98,20 +100,40 @@ CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
 	may_duplicate boolean, routed boolean, released_us bigint,
-	proofs bytea, one_click boolean, data bytea)
+	proofs bytea, one_click boolean, data bytea, marked boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp SET postern.msg = '' AS $$
+	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
+	SET postern.actor = '' AS $$
 #variable_conflict use_column
+DECLARE
+	l record;
+	lo uuid;
+	hi uuid;
+	now_at timestamptz := clock_timestamp();
 BEGIN
-	PERFORM set_config('postern.msg', coalesce((SELECT array_agg(x.mid)::text
-	    FROM unnest(ts, mids, doms, leases) x(t, mid, dom, lease)
-	    JOIN d.state s ON s.message_id = x.mid AND s.tenant_id = x.t
-	        AND s.state = 7
-	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
-	        AND q.domain = x.dom AND q.lease = x.lease
-	        AND q.lease_until > clock_timestamp()
-	        AND q.version = s.version AND q.round = s.round), ''), true);
-	RETURN QUERY SELECT 200, NULL::text, x.i::int, y.deployment, y.epoch,
+	PERFORM set_config('synchronous_commit', 'off', true);
+	l := d.leased_set(ts, mids, doms, leases);
+	lo := l.lo;
+	hi := l.hi;
+	RETURN QUERY WITH g AS MATERIALIZED (SELECT x.i, x.t, x.mid, x.dom
+	    FROM d.gate_set(ts, mids, doms, NULL, l.alive, lo, hi, '{0,1,4}',
+	        '{2}', now_at) y
+	    JOIN unnest(ts, mids, doms) WITH ORDINALITY x(t, mid, dom, i)
+	        ON x.i = y.i),
+	u AS (UPDATE d.delivery v SET status = 1 FROM g
+	    WHERE v.message_id = g.mid AND v.message_id BETWEEN lo AND hi
+	    AND v.tenant_id = g.t AND v.domain = g.dom AND v.status IN (0, 4)),
+	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n,
+	    round, worker)
+	    SELECT g.mid, g.t, q.inbox_id, g.dom, coalesce(z.n, 0) + 1, q.round,
+	    q.worker FROM g JOIN d.send_q q ON q.message_id = g.mid
+	        AND q.tenant_id = g.t AND q.domain = g.dom
+	    CROSS JOIN LATERAL (SELECT max(y.n) AS n, bool_or(y.mx IS NULL
+	        AND y.ended_at IS NULL) AS open FROM d.attempt y
+	        WHERE y.message_id = g.mid AND y.message_id BETWEEN lo AND hi
+	        AND y.tenant_id = g.t AND y.domain = g.dom) z
+	    WHERE z.open IS NOT TRUE)
+	SELECT 200, NULL::text, x.i::int, y.deployment, y.epoch,
 	    m.tenant_id,
 	    m.inbox_id, m.version, r.round, m.test, m.digest, m.mail_from,
 	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
@@ -119,8 +141,9 @@ BEGIN
 	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
 	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
 	        FROM d.delivery v WHERE v.message_id = x.mid
+	        AND v.message_id BETWEEN lo AND hi
 	        AND v.tenant_id = x.t AND v.domain = x.dom
-	        AND v.status IN (0, 4)), q.attempts,
+	        AND v.status IN (0, 1, 4)), q.attempts,
 	    d.us(clock_timestamp()), q.give_up_at, b.may_duplicate,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, x.t)
 	        AND z.ended_at IS NULL), d.us(r.at),
@@ -129,27 +152,25 @@ BEGIN
 	        AND p.tenant_id = x.t AND p.version = q.version
 	        AND p.round = q.round), b.one_click,
 	    (SELECT o.data FROM d.body o WHERE o.message_id = x.mid
+	        AND o.message_id BETWEEN lo AND hi
 	        AND o.tenant_id = x.t AND o.version = m.version
 	        AND o.inbox_id = m.inbox_id AND o.seq = 0 AND m.chunks = 1
-	        AND m.size <= small)
-	    FROM unnest(ts, mids, doms, leases) WITH ORDINALITY
-	        x(t, mid, dom, lease, i)
-	    JOIN d.state s ON s.message_id = x.mid AND s.tenant_id = x.t
-	        AND s.state = 7
+	        AND m.size <= small), EXISTS (SELECT 1 FROM g WHERE g.i = x.i)
+	    FROM unnest(ts, mids, doms) WITH ORDINALITY x(t, mid, dom, i)
 	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
-	        AND q.domain = x.dom AND q.lease = x.lease
-	        AND q.lease_until > clock_timestamp()
-	        AND q.version = s.version AND q.round = s.round
+	        AND q.domain = x.dom
 	    JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-	        AND m.version = q.version
+	        AND m.message_id BETWEEN lo AND hi AND m.version = q.version
 	    JOIN d.release r ON r.message_id = x.mid AND r.tenant_id = x.t
-	        AND r.version = q.version AND r.round = q.round
-	        AND r.digest = q.digest
+	        AND r.message_id BETWEEN lo AND hi AND r.version = q.version
+	        AND r.round = q.round AND r.digest = q.digest
 	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = m.inbox_id
-	    LEFT JOIN d.deployment y ON y.one;
+	    LEFT JOIN d.deployment y ON y.one
+	    WHERE x.i = ANY (l.alive);
 END $$;
 
--- Before MAIL FROM: the recipients `ix` ('{1,2}') of each are being sent now.
+-- Before MAIL FROM: the recipients `ix` ('{1,2}') of each are being sent now,
+-- to this host; if the fetch began an attempt, it is that one.
 CREATE FUNCTION api.attempts_1(ts bigint[], mids uuid[], doms text[],
 	leases uuid[], mxs text[], tlss text[], ixs text[])
 	RETURNS TABLE (status int, code text, i int)
@@ -160,35 +181,47 @@ DECLARE
 	l record;
 	lo uuid;
 	hi uuid;
-	go int[];
+	now_at timestamptz := clock_timestamp();
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
 	l := d.leased_set(ts, mids, doms, leases);
 	lo := l.lo;
 	hi := l.hi;
-	go := d.gate_set(ts, mids, doms, ixs, l.alive, lo, hi, '{0,4}', '{1}');
-	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
-	    FROM unnest(ts, mids, doms, mxs, tlss, ixs) WITH ORDINALITY
-	        x(t, mid, dom, mx, tls, ixs, i) WHERE x.i = ANY (go)),
+	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	    FROM d.gate_set(ts, mids, doms, attempts_1.ixs, l.alive, lo, hi,
+	        '{0,1,4}', '{1,2}', now_at) y
+	    JOIN unnest(ts, mids, doms, mxs, tlss, attempts_1.ixs)
+	        WITH ORDINALITY x(t, mid, dom, mx, tls, ixs, i) ON x.i = y.i
+	    WHERE NOT EXISTS (SELECT 1 FROM d.attempt a
+	        WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
+	        AND a.tenant_id = x.t AND a.domain = x.dom
+	        AND a.ended_at IS NULL AND a.mx IS NOT NULL)),
 	u AS (UPDATE d.delivery v SET status = 1 FROM x
-	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi AND v.tenant_id = x.t
-	    AND v.domain = x.dom AND v.ix = ANY (x.ix))
-	INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n, round,
-	    worker, mx, tls)
+	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi
+	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)
+	    AND v.status <> 1),
+	o AS (UPDATE d.attempt a SET mx = left(x.mx, 255),
+	    tls = left(x.tls, 100) FROM x
+	    WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
+	    AND a.tenant_id = x.t AND a.domain = x.dom AND a.ended_at IS NULL
+	    AND a.mx IS NULL RETURNING x.i),
+	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n,
+	    round, worker, mx, tls)
 	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce((SELECT max(z.n)
 	    FROM d.attempt z WHERE z.message_id = x.mid AND z.tenant_id = x.t
 	    AND z.message_id BETWEEN lo AND hi
 	    AND z.domain = x.dom), 0) + 1, q.round, q.worker, left(x.mx, 255),
 	    left(x.tls, 100)
 	    FROM x JOIN d.send_q q ON q.message_id = x.mid
-	        AND q.tenant_id = x.t AND q.domain = x.dom;
-	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(go) z;
+	        AND q.tenant_id = x.t AND q.domain = x.dom
+	    WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.i = x.i))
+	SELECT 200, NULL::text, x.i::int FROM x;
 END $$;
 
 -- The last gate: what commits here is what may leave. Inboxes are locked
 -- first, as everywhere, but none is waited for.
 CREATE FUNCTION api.dots_1(ts bigint[], mids uuid[], doms text[], leases uuid[],
-	ixs text[]) RETURNS TABLE (status int, code text, i int)
+	ixs text[], mxs text[], tlss text[]) RETURNS TABLE (status int, code text, i int)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.msg = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -197,7 +230,7 @@ DECLARE
 	l record;
 	lo uuid;
 	hi uuid;
-	go int[];
+	now_at timestamptz;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	WITH x AS MATERIALIZED (SELECT x.i, q.tenant_id, q.inbox_id
@@ -216,19 +249,22 @@ BEGIN
 	lo := l.lo;
 	hi := l.hi;
 	-- A new look: nothing of an inbox that is locked changes any more.
-	go := d.gate_set(ts, mids, doms, ixs, ARRAY(SELECT unnest(l.alive)
-	    INTERSECT SELECT unnest(free)), lo, hi, '{1}', '{2}');
-	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
-	    FROM unnest(ts, mids, doms, ixs) WITH ORDINALITY
-	        x(t, mid, dom, ixs, i) WHERE x.i = ANY (go)),
+	now_at := clock_timestamp();
+	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, l.alive, lo, hi, '{1}',
+	        '{2}', now_at) y
+	    JOIN unnest(ts, mids, doms, dots_1.ixs, mxs, tlss)
+	        WITH ORDINALITY x(t, mid, dom, ixs, mx, tls, i) ON x.i = y.i
+	    WHERE y.i = ANY (free)),
 	u AS (UPDATE d.delivery v SET status = 2 FROM x
-	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi AND v.tenant_id = x.t
-	    AND v.domain = x.dom AND v.ix = ANY (x.ix))
-	UPDATE d.attempt a SET dot_at = clock_timestamp() FROM x
-	    WHERE a.message_id = x.mid AND a.tenant_id = x.t
-	    AND a.message_id BETWEEN lo AND hi
-	    AND a.domain = x.dom AND a.ended_at IS NULL;
-	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(go) z;
+	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi
+	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
+	a AS (UPDATE d.attempt a SET dot_at = clock_timestamp(),
+	    mx = coalesce(a.mx, left(x.mx, 255)),
+	    tls = coalesce(a.tls, left(x.tls, 100)) FROM x
+	    WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
+	    AND a.tenant_id = x.t AND a.domain = x.dom AND a.ended_at IS NULL)
+	SELECT 200, NULL::text, x.i::int FROM x;
 END $$;
 
 -- All that was asked of the host has been taken by it, with one reply, and
@@ -273,29 +309,25 @@ BEGIN
 	    AND q.tenant_id = g.t AND q.domain = g.dom)
 	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
 	-- As d.state_derive: while another row of it is leased, it is being sent.
-	WITH x AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p
-	    FROM unnest(ts, mids, replies) WITH ORDINALITY
-	        x(t, mid, p, i)
-	    WHERE x.i = ANY (sent) GROUP BY 1, 2),
-	z AS MATERIALIZED (SELECT x.mid, x.t, x.p, CASE WHEN EXISTS (SELECT 1
-	    FROM d.send_q q WHERE q.message_id = x.mid AND q.tenant_id = x.t
+	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.* FROM unnest(ts, mids,
+	    doms, sents_1.ixs, codes, replies) WITH ORDINALITY
+	        x(t, mid, dom, ix, c, p, i) WHERE x.i = ANY (sent)),
+	m AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p FROM x GROUP BY 1, 2),
+	z AS MATERIALIZED (SELECT m.mid, m.t, m.p, CASE WHEN EXISTS (SELECT 1
+	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
 	    AND q.lease IS NOT NULL) THEN 7::smallint
-	    ELSE d.derived(x.mid, x.t) END AS st FROM x)
-	UPDATE d.state y SET state = z.st, detail = left(z.p, 300) FROM z
+	    ELSE d.derived(m.mid, m.t) END AS st FROM m),
+	u AS (UPDATE d.state y SET state = z.st, detail = left(z.p, 300) FROM z
 	    WHERE y.message_id = z.mid AND y.message_id BETWEEN lo AND hi
-	    AND y.tenant_id = z.t AND y.state <> z.st;
-	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    AND y.tenant_id = z.t AND y.state <> z.st),
+	a AS (INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
 	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,
 	    json_build_object('domain', x.dom, 'ix', x.ix::int[], 'result',
 	    array_fill(3, ARRAY[cardinality(x.ix::int[])]), 'code',
 	    array_fill(x.c, ARRAY[cardinality(x.ix::int[])]), 'state',
-	    y.state)::text
-	    FROM unnest(ts, mids, doms, ixs, codes) WITH ORDINALITY
-	        x(t, mid, dom, ix, c, i)
-	    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
-	        AND y.message_id BETWEEN lo AND hi
-	    WHERE x.i = ANY (sent);
-	RETURN QUERY SELECT 200, NULL::text, z FROM unnest(sent) z;
+	    z.st)::text
+	    FROM x JOIN z ON z.mid = x.mid AND z.t = x.t)
+	SELECT 200, NULL::text, x.i::int FROM x;
 END $$;
 
 RESET ROLE;

@@ -58,8 +58,10 @@ def attempts(w, leases, ix=None):
 
 def dots(w, leases, ix=None):
     ix = ix or [(1,)] * len(leases)
-    return {r["i"] for r in call(w.wk, "dots_1", ixs=list(map(text, ix)),
-                                 **lists(leases))}
+    return {r["i"] for r in call(
+        w.wk, "dots_1", ixs=list(map(text, ix)),
+        mxs=["mx.example"] * len(leases), tlss=["TLSv1.3"] * len(leases),
+        **lists(leases))}
 
 
 def sents(w, leases, ix=None):
@@ -86,16 +88,6 @@ def test_as_for_one_alone(w, x, su):
     rcpts = ("a@x.example", "b@x.example")
     ms, leases = some(w, x, 3, rcpts)
     both = (1, 2)
-    f = call(w.wk, "fetches_1", small=65536, **lists(leases))
-    assert [r["i"] for r in sorted(f, key=lambda r: r["i"])] == [1, 2, 3]
-    one_by_one = call1(w.wk, "fetch_1", **leases[0])
-    (mine,) = [r for r in f if r["i"] == 1]
-    for k, v in one_by_one.items():
-        assert k == "now_us" or mine[k] == v, k
-    assert mine["data"] == ms[0]["body"]
-    assert {r["data"] for r in call(w.wk, "fetches_1", small=1,
-                                    **lists(leases))} == {None}
-
     attempt(w, leases[0], both)
     assert attempts(w, leases[1:], [both] * 2) == {1, 2}
     first = look(su, ms[0])
@@ -114,6 +106,106 @@ def test_as_for_one_alone(w, x, su):
     first = look(su, ms[0])
     assert [look(su, m) for m in ms] == [first] * 3
     assert state(su, ms[2])[0] == 8
+
+
+def fetches(w, leases, small=65536):
+    got = call(w.wk, "fetches_1", small=small, **lists(leases))
+    return sorted(got, key=lambda r: r["i"])
+
+
+def hosts(su, m):
+    cur = su.cursor()
+    cur.execute("SELECT mx, tls, ended_at IS NULL FROM d.attempt "
+                "WHERE message_id = %s ORDER BY n", (m["mid"],))
+    return cur.fetchall()
+
+
+def test_a_fetch_marks(w, x, su):
+    """What leaves with the host told at the dot leaves the same rows."""
+    rcpts = ("a@x.example", "b@x.example")
+    both = (1, 2)
+    ms, leases = some(w, x, 3, rcpts)
+    attempt(w, leases[0], both)
+    assert dot(w, leases[0], both)["go"]
+    f = fetches(w, leases[1:])
+    assert [(r["i"], r["marked"]) for r in f] == [(1, True), (2, True)]
+    one_by_one = call1(w.wk, "fetch_1", **leases[1])
+    for k, v in one_by_one.items():
+        assert k == "now_us" or f[0][k] == v, k
+    assert f[0]["data"] == ms[1]["body"]
+    assert rows_of(su, ms[1]) == [SENDING] * 2
+    assert hosts(su, ms[1]) == [(None, None, True)]
+    # Once more, as the first answer is too old: it is the same attempt.
+    f = fetches(w, leases[1:], small=1)
+    assert [(r["due_ix"], r["marked"], r["data"]) for r in f] == [
+        ("1,2", True, None)] * 2
+    assert hosts(su, ms[1]) == [(None, None, True)]
+    assert dots(w, leases[1:2], [both]) == {1}
+    assert call1(w.wk, "dot_1", ix=[1, 2], host="mx.example",
+                 safety="TLSv1.3", **leases[2])["go"]
+    first = look(su, ms[0])
+    assert [look(su, m) for m in ms] == [first] * 3
+
+
+def test_what_a_fetch_marked_goes_another_way(w, x, su):
+    ms, leases = some(w, x, 3)
+    assert {r["marked"] for r in fetches(w, leases)} == {True}
+    # To no host: the reason is with the host it was not taken by.
+    r = call1(w.wk, "done_1", ix=[1], result=[4], reply_code=[None],
+              enhanced=["4.4.1"], reply=["dead"], retry_seconds=60,
+              mx_result="dead", host="mx.example", safety="none", **leases[0])
+    assert (r["status"], r["state"]) == (200, 9)
+    assert hosts(su, ms[0]) == [("mx.example", "none", False)]
+    # Asked for again, with the host: it is that attempt.
+    attempt(w, leases[1])
+    assert hosts(su, ms[1]) == [("mx.example", "TLSv1.3", True)]
+    # With the next host it is another one, and that is asked for alone.
+    assert attempts(w, leases[1:]) == {2}
+    assert hosts(su, ms[2]) == [("mx.example", "TLSv1.3", True)]
+    attempt(w, leases[1])
+    assert hosts(su, ms[1]) == [("mx.example", "TLSv1.3", True)] * 2
+    # Given back.
+    assert call1(w.wk, "release_lease_1", retry_seconds=0,
+                 **leases[2])["status"] == 200
+    assert rows_of(su, ms[2]) == [PENDING]
+
+
+@pytest.mark.parametrize("why", ["inbox paused", "listed", "stale"])
+def test_a_fetch_marks_what_the_gate_lets_go(w, x, su, why):
+    (m, n, L, M), _ = two(w, x, why)
+    with spoilt(su, x, m, why):
+        before = look(su, m)
+        assert [r["marked"] for r in fetches(w, [L, M])] == [False, True]
+        assert look(su, m) == before
+
+
+def test_a_fetch_marks_not_what_goes_one_by_one(w, x, su):
+    (m,), (L,) = some(w, x, 1)
+    su.cursor().execute("UPDATE d.inbox SET one_click = true "
+                        "WHERE inbox_id = %s", (x.inbox,))
+    assert [r["marked"] for r in fetches(w, [L])] == [False]
+    assert rows_of(su, m) == [PENDING]
+    su.cursor().execute("UPDATE d.inbox SET one_click = false "
+                        "WHERE inbox_id = %s", (x.inbox,))
+
+
+def test_a_claim_reads_what_it_takes(db, w, x):
+    """Not the whole queue, whose order has an index."""
+    for _ in range(60):
+        approved(w, x)
+    c = db.connect("postgres")
+    c.autocommit = False
+    try:
+        cur = c.cursor()
+        cur.execute("SELECT count(*) FROM api.claim_due_1('w1', 3, 60)")
+        assert cur.fetchone()[0] == 3
+        cur.execute("SELECT idx_tup_fetch + seq_tup_read "
+                    "FROM pg_stat_xact_user_tables WHERE schemaname = 'd' "
+                    "AND relname = 'send_q'")
+        assert cur.fetchone()[0] < 30
+    finally:
+        c.rollback()
+        c.close()
 
 
 def test_several_domains_of_one_message(w, x, su):
@@ -308,7 +400,8 @@ def test_a_set_reads_only_what_is_leased(w, x, su):
     # And no other login may ask.
     for login in (w.gw, w.rv):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-            call(login, "dots_1", ixs=["{1}"], **lists([L]))
+            call(login, "dots_1", ixs=["{1}"], mxs=["m"], tlss=["t"],
+                 **lists([L]))
 
 
 def test_listed_between_the_two_gates(w, x, su):
