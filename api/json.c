@@ -6,7 +6,6 @@
 #include "api/internal.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "http/json.h"
 #include "mail/header.h"
 
 #define DEPTH_MAX 32
@@ -41,15 +40,14 @@ json_t *
 api_json_object(const char *p, size_t n, struct api_fault *fault)
 {
 	json_error_t err;
-	json_t *root = http_json_read(p, n, DEPTH_MAX);
+	json_t *root;
 
-	if (root == NULL && is_too_deep(p, n)) {
+	if (is_too_deep(p, n)) {
 		api_fault_set(fault, E_MALFORMED_JSON, NULL,
 		    "nested more than %d deep", DEPTH_MAX);
 		return NULL;
 	}
-	if (root == NULL)
-		root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &err);
+	root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &err);
 	if (root == NULL) {
 		api_fault_set(fault, E_MALFORMED_JSON, NULL,
 		    "line %d column %d: %s", err.line, err.column, err.text);

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 #include "http/conn.h"
-#include "http/json.h"
 #include "net/stream.h"
 
 #define HEAD_USUAL 512
@@ -216,13 +215,20 @@ http_reply_empty(struct http_request *req, int status)
 		reply_whole(req, status, NULL, &none);
 }
 
+static int
+add_json(const char *p, size_t n, void *arg)
+{
+	buf_add(arg, p, n);
+	return 0;
+}
+
 void
 http_reply_json(struct http_request *req, int status, json_t *root)
 {
 	struct buf text = { 0 };
 
 	if (may_reply(req, status)) {
-		http_json_write(&text, root);
+		json_dump_callback(root, add_json, &text, JSON_COMPACT);
 		buf_putc(&text, '\n');
 		reply_whole(req, status, "application/json", &text);
 	}
