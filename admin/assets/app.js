@@ -793,6 +793,16 @@ function openTarget() {
 		unfold('#reject', 'input[name=category]');
 }
 
+// Times stand in UTC, for all who read them alike; the reader's own is beside.
+function sayLocalTime(event) {
+	const time = event.target.closest?.('time[datetime]');
+	if (!time || time.dataset.local)
+		return;
+	time.dataset.local = new Date(time.dateTime).toLocaleString([],
+		{ dateStyle: 'medium', timeStyle: 'long' });
+	time.title += ' = ' + time.dataset.local;
+}
+
 function start() {
 	const help = $('#help-open');
 	if (help) {
@@ -819,6 +829,7 @@ function start() {
 	offerCopies();
 	openTarget();
 	window.addEventListener('hashchange', openTarget);
+	document.addEventListener('pointerover', sayLocalTime);
 	document.addEventListener('focusin', () => {
 		const link = focused();
 		if (link)

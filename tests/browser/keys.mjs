@@ -305,4 +305,22 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 			await sign.filter({ hasText: 'Signed out' }).waitFor();
 			context.faults.length = 0; // the refused stream is said so
 		}));
+
+	test('a time says what it is where the reader is', () =>
+		using({ timezoneId: 'Asia/Kolkata', locale: 'en-GB' }, async (page) => {
+			await signIn(page, stack);
+			await page.goto('/m/' + await held());
+			const time = page.locator('#history time').first();
+			await time.scrollIntoViewIfNeeded();
+			const before = await time.boundingBox();
+			const utc = await time.getAttribute('title');
+			await time.hover();
+			const title = await time.getAttribute('title');
+			assert.ok(title.startsWith(utc + ' = '), title);
+			assert.match(title, /GMT\+5:30|IST/);
+			const at = new Date(await time.getAttribute('datetime'));
+			assert.ok(title.includes(new Date(at.getTime() + 19800000)
+				.toISOString().slice(11, 19)), title);
+			assert.deepEqual(await time.boundingBox(), before);
+		}));
 }
