@@ -7,6 +7,7 @@
  *	                -> seal -> one chunk: goes into the row
  *	                        -> more: put as they come
  *	finish -> charge the limiter -> wait for chunks -> commit -> outcome
+ *	          refused -> was it stored before? -> outcome
  *
  * advance() is the only place that decides what comes next. A code once set
  * stays. From commit on the submission belongs to the committer: a door that
@@ -336,6 +337,27 @@ cost_of(struct limit_cost *cost, const struct submit *s)
 		(int64_t)freeze_info(s->freeze)->size };
 }
 
+/* What the limiter refused is refused, unless it was stored before. */
+static void
+refuse_charge(struct submit *s)
+{
+	const struct limit_answer *answer = &s->charge;
+
+	if (answer->verdict == LIMIT_CLOSED) {
+		fail(s, E_LIMITER_UNAVAILABLE, "the limiter is away");
+		return;
+	}
+	metrics_inc(M_LIMIT, answer->window, "refused");
+	log_info("limit.reached", KV("tenant", s->cred.tenant),
+	    KV("inbox", s->cred.inbox), KV("why", answer->window));
+	if (s->code != E_NONE)
+		return;
+	fail(s, E_RATE_LIMITED, "");
+	snprintf(s->why, sizeof(s->why),
+	    "the limit of %lld in window %s is reached",
+	    (long long)answer->limit, answer->window);
+}
+
 static void
 on_charged(void *arg, const struct limit_answer *answer)
 {
@@ -353,16 +375,13 @@ on_charged(void *arg, const struct limit_answer *answer)
 		break;
 	case LIMIT_OVER:
 	case LIMIT_LOCAL_OVER:
-		metrics_inc(M_LIMIT, answer->window, "refused");
-		log_info("limit.reached", KV("tenant", s->cred.tenant),
-		    KV("inbox", s->cred.inbox), KV("why", answer->window));
-		fail(s, E_RATE_LIMITED, "");
-		snprintf(s->why, sizeof(s->why),
-		    "the limit of %lld in window %s is reached",
-		    (long long)answer->limit, answer->window);
-		break;
 	case LIMIT_CLOSED:
-		fail(s, E_LIMITER_UNAVAILABLE, "the limiter is away");
+		s->asking = s->code == E_NONE && submit_fill_key(s);
+		if (s->asking) {
+			submit_ask_again(s);
+			return;
+		}
+		refuse_charge(s);
 		break;
 	}
 	advance(s);
@@ -462,13 +481,27 @@ on_committed(void *arg, const struct commit_result *r)
 	report(s, r);
 }
 
+/* The first answer needs no charge (D15); nor has it taken one. */
+void
+submit_told(struct submit *s, const struct commit_result *r)
+{
+	s->asking = false;
+	if (r->code == E_NONE || r->code == E_IDEMPOTENCY_CONFLICT ||
+	    r->code == E_UNKNOWN_API_KEY) {
+		on_committed(s, r);
+		return;
+	}
+	refuse_charge(s);
+	advance(s);
+}
+
 static void
 advance(void *arg)
 {
 	struct submit *s = arg;
 	struct commit_row row;
 
-	if (s->committing || s->charging != NULL ||
+	if (s->committing || s->asking || s->charging != NULL ||
 	    (s->filtering && s->code == E_NONE))
 		return;
 	if (s->code == E_NONE && s->upload != NULL &&

@@ -45,7 +45,7 @@ struct submit {
 
 	struct limit_op *charging;
 	struct limit_answer charge;
-	bool charged, finished, committing, full;
+	bool charged, finished, asking, committing, full;
 	enum err_code code;
 	char why[200];
 
@@ -67,8 +67,17 @@ struct submit {
 
 /* Copy and fold the envelope. False: code and why are set. */
 bool submit_take_envelope(struct submit *s, const struct submit_envelope *env);
-/* After the last byte: digest, replay key, release. */
+/* After the last byte, once: digest, replay key, release. */
 void submit_fill(struct submit *s);
+/* The replay key alone, for who needs no row. False: it has none. */
+bool submit_fill_key(struct submit *s);
 void submit_row(struct commit_row *row, const struct submit *s);
+
+/*
+ * submit_again.c: was a submission with this replay key stored before? Nothing
+ * is stored now. Ends in submit_told(), later; E_NOT_FOUND: it was not.
+ */
+void submit_ask_again(struct submit *s);
+void submit_told(struct submit *s, const struct commit_result *r);
 
 #endif

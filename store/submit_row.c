@@ -266,9 +266,10 @@ compute_digest(struct submit *s, const struct freeze_info *info)
 }
 
 /* Decision D15: the header, or the client's own Message-ID and all it sent. */
-static void
-compute_idem(struct submit *s, const struct freeze_info *info)
+bool
+submit_fill_key(struct submit *s)
 {
+	const struct freeze_info *info = freeze_info(s->freeze);
 	EVP_MD_CTX *ctx;
 
 	if (s->hash != NULL) {
@@ -278,7 +279,7 @@ compute_idem(struct submit *s, const struct freeze_info *info)
 	s->has_idem = s->env.idem_key.n > 0 ||
 		      (s->env.door == SUBMIT_SMTP && info->has_message_id);
 	if (!s->has_idem)
-		return;
+		return false;
 	ctx = EVP_MD_CTX_new();
 	BUG_ON(ctx == NULL || !EVP_DigestInit_ex(ctx, EVP_sha256(), NULL));
 	if (s->env.idem_key.n > 0) {
@@ -292,6 +293,7 @@ compute_idem(struct submit *s, const struct freeze_info *info)
 	}
 	EVP_DigestFinal_ex(ctx, s->idem, NULL);
 	EVP_MD_CTX_free(ctx);
+	return true;
 }
 
 /* Used by the database only if mode or a rule releases it right now. */
@@ -358,7 +360,7 @@ submit_fill(struct submit *s)
 	name_context(s, info);
 	add_filter_note(s);
 	compute_digest(s, info);
-	compute_idem(s, info);
+	(void)submit_fill_key(s);
 	prepare_release(s);
 }
 

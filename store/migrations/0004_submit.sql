@@ -925,6 +925,50 @@ BEGIN
 	    ARRAY[submit_1.tag_mode], ARRAY[submit_1.tag_mode_epoch]);
 END $$;
 
+-- What a key of repetition has become, for who may store nothing more now: as
+-- submit_1 answers to it, or 404. Nothing is stored, counted or locked.
+CREATE FUNCTION api.submit_again_1(t bigint, k bigint, a bytea, smtp boolean,
+	idem bytea, request bytea) RETURNS TABLE (status int, code text,
+	message_id uuid, thread_id uuid, state smallint, version smallint,
+	round smallint, digest bytea, reasons text, hold_until timestamptz,
+	replay boolean, already_held boolean) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' SET plan_cache_mode = force_generic_plan
+	SET jit = off SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	old d.submit_old;
+BEGIN
+	c := d.agent(t, k, a);
+	status := c.status;
+	code := c.code;
+	IF status = 200 AND c.scope = 'r' THEN
+		status := 403;
+		code := 'key_scope';
+	ELSIF status = 200 THEN
+		old := d.submit_known(t, c.inbox_id, c.lineage, NULL,
+		    submit_again_1.idem, submit_again_1.request, NULL, k, true,
+		    smtp, NULL);
+		IF old.what = 'replay' THEN
+			message_id := old.message_id;
+			thread_id := old.thread_id;
+			state := old.state;
+			version := old.version;
+			round := old.round;
+			digest := old.digest;
+			reasons := old.reasons;
+			hold_until := CASE WHEN old.state = 1 THEN old.hold_until END;
+			replay := true;
+			already_held := false;
+		ELSE
+			status := CASE WHEN old.what IS NULL THEN 404 ELSE 409 END;
+			code := coalesce(old.what, 'not_found');
+		END IF;
+	END IF;
+	RETURN NEXT;
+END $$;
+
 CREATE FUNCTION api.put_chunk_1(t bigint, k bigint, a bytea, mid uuid,
 	seq int, data bytea) RETURNS TABLE (status int, code text)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

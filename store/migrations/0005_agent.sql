@@ -1009,7 +1009,7 @@ END $$;
 RESET ROLE;
 SET LOCAL ROLE p_submit;
 GRANT EXECUTE ON FUNCTION api.auth_1, api.touch_1, api.submit_1,
-	api.submit_batch_1, api.put_chunk_1, api.claim_1, api.cancel_1,
+	api.submit_batch_1, api.submit_again_1, api.put_chunk_1, api.claim_1, api.cancel_1,
 	api.mode_lower_1, api.key_revoke_1, api.key_rotate_1,
 	api.revoked_since_1, api.denied_1, api.run_create_1,
 	api.run_extend_1, api.run_end_1 TO l_gateway;

@@ -875,6 +875,30 @@ def test_a_limit_says_what_remains(gate):
     assert Client(gate, gate.boxes[1].key).send(duplicate=True)[0] == 202
 
 
+def test_a_reached_limit_keeps_no_first_answer_back(gate):
+    box = gate.add_inbox("again@acme.example", "acme")
+    agent = Client(gate, box.key)
+    gate.sql("UPDATE d.inbox SET lim_hour = 3, limits_version "
+             "= limits_version + 1 WHERE address = %s", box.address)
+    keys = [{"Idempotency-Key": "again-%d" % i} for i in range(4)]
+    first = [stored(agent.send(http=key)) for key in keys[:3]]
+    for key, was in zip(keys, first):
+        status, headers, doc = agent.send(http=key)
+        assert status == 202 and headers["idempotent-replay"] == "true"
+        assert doc == was
+        assert headers["ratelimit"].startswith('"hour";r=0;t=')
+    # nothing else goes through
+    assert refusal(agent.send(http=keys[3])) == (429, "rate_limited")
+    assert refusal(agent.send(subject="new")) == (429, "rate_limited")
+    assert refusal(agent.send(http=keys[0], subject="other")) == (
+        409, "idempotency_conflict")
+    # the present status, and nothing was charged or given back for it
+    path = "/v1/messages/%s/cancel" % first[0]["message_id"]
+    assert agent.call("POST", path)[0] == 200
+    assert agent.send(http=keys[0])[2]["status"] == "canceled"
+    assert refusal(agent.send(subject="new")) == (429, "rate_limited")
+
+
 def test_no_more_than_so_many_wait(gate):
     box = gate.add_inbox("waiting@acme.example", "acme")
     agent = Client(gate, box.key)

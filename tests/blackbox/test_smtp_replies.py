@@ -576,6 +576,24 @@ def test_hourly_limit(d, box):
     expect(replies[20], "451 4.7.1 [rate_limited]")
 
 
+def test_a_reached_limit_keeps_no_first_answer_back(d, box):
+    r = rawsmtp.signed_in(d, box)
+
+    def say(n, text):
+        rawsmtp.begin_data(r, box)
+        r.send(rawsmtp.message(box, text, Message_ID="<%d@a.example>" % n))
+        return r.say(".")
+    replies = [say(i, "n%d" % i) for i in range(20)]
+    assert all(x.startswith("250 2.6.0") for x in replies), replies
+    before = d.count()
+    for i in (0, 19):
+        assert say(i, "n%d" % i) == replies[i]
+    # other bytes with the same Message-ID are another message
+    for n, text in ((20, "n20"), (0, "other")):
+        expect(say(n, text), "451 4.7.1 [rate_limited]")
+    assert d.count() == before
+
+
 def test_secrets_are_in_no_log(d):
     text = open(d.path("log", "posternd.jsonl")).read()
     text += open(d.path("log", "postgres.log")).read()

@@ -164,12 +164,45 @@ def test_idempotency(w, x, su):
     assert submit(w.gw, x.message(idem=key))["status"] == 202
 
 
+def again(w, m, **other):
+    args = {k: m[k] for k in ("t", "k", "a", "idem", "request")}
+    return call1(w.gw, "submit_again_1", smtp=m["door"] == "s",
+                 **dict(args, **other))
+
+
+def test_a_key_is_asked_for_alone(w, x, su):
+    m = x.message(idem=os.urandom(32))
+    assert again(w, m)["status"] == 404
+    assert submit(w.gw, m)["status"] == 202
+    was = one(su, "SELECT count(*) FROM d.audit")
+    r = again(w, m)
+    assert (r["status"], r["message_id"], r["digest"], r["state"], r[
+        "replay"], r["already_held"]) == (200, m["mid"], m["dig"], 1, True,
+                                          False)
+    r = again(w, m, request=os.urandom(32))
+    assert (r["status"], r["code"], r["message_id"]) == (
+        409, "idempotency_conflict", None)
+    # by its own lineage alone, in its own inbox, with its own secret
+    y = w.inboxes[1]
+    for key, a, status in ((x.full_key, x.full_a, 404),
+                           (y.send_key, y.send_a, 404),
+                           (x.send_key, y.send_a, 401),
+                           (x.send_key, None, 401)):
+        r = again(w, m, k=key, a=a)
+        assert (r["status"], r["message_id"]) == (status, None), key
+    assert one(su, "SELECT count(*) FROM d.audit") == was
+    w.reject(m)
+    assert again(w, m)["state"] == 3
+
+
 def test_an_old_smtp_key_is_overwritten(w, x, su):
     key = os.urandom(32)
     m = x.message(idem=key, door="s")
     submit(w.gw, m)
+    assert again(w, m)["status"] == 200
     su.cursor().execute("UPDATE d.idem SET created_at = now() - interval "
                         "'25 hours' WHERE key_sha256 = %s", (key,))
+    assert again(w, m)["status"] == 404
     n = x.message(idem=key, door="s", request=m["request"])
     assert submit(w.gw, n)["status"] == 202
     r = submit(w.gw, x.message(idem=key, door="s", request=m["request"]))
