@@ -175,14 +175,12 @@ refuse_id(struct http_request *req)
 void
 api_refuse(struct http_request *req, enum err_code code)
 {
-	if (code == E_UNKNOWN_API_KEY)
-		http_fail(req, code, "this key does not work");
-	else if (code == E_NOT_FOUND)
+	if (code == E_NOT_FOUND)
 		refuse_id(req);
 	else if (code == E_STORE_UNAVAILABLE)
 		http_fail_retry(req, code, 2, "the database does not answer");
 	else
-		http_fail(req, code, "refused: %s", error_get(code)->code);
+		http_fail(req, code, "%s", error_get(code)->what);
 }
 
 bool

@@ -474,7 +474,7 @@ refuse(struct http_request *req, const struct submit_outcome *out)
 	if (error_get(code)->http == 0)
 		code = E_MESSAGE_MALFORMED;
 	if (text[0] == '\0')
-		text = error_get(code)->code;
+		text = error_get(out->code)->what;
 	if (code == E_SENDER_MISMATCH)
 		store_denied(api_cred(req), "sender_mismatch", text);
 	if (out->wait > 0)

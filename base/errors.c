@@ -4,9 +4,9 @@
 #include "base/xalloc.h"
 
 static const struct error_info table[E_COUNT] = {
-	[E_NONE] = { "", 0, 0, "", "no", "" },
-#define ERR(id, code, http, smtp, enhanced, retry, fix)                        \
-	[E_##id] = { code, http, smtp, enhanced, retry, fix },
+	[E_NONE] = { "", 0, 0, "", "no", "", "" },
+#define ERR(id, code, http, smtp, enhanced, retry, what, fix)                  \
+	[E_##id] = { code, http, smtp, enhanced, retry, what, fix },
 #include "base/errors.def"
 #undef ERR
 };

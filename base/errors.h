@@ -9,7 +9,7 @@
 
 enum err_code {
 	E_NONE,
-#define ERR(id, code, http, smtp, enhanced, retry, fix) E_##id,
+#define ERR(id, code, http, smtp, enhanced, retry, what, fix) E_##id,
 #include "base/errors.def"
 #undef ERR
 	E_COUNT
@@ -21,6 +21,7 @@ struct error_info {
 	int smtp; /* 0 = never said by SMTP */
 	const char *enhanced; /* "5.7.1" */
 	const char *retry; /* "no", "after" or "same_key" */
+	const char *what; /* one sentence, without its full stop */
 	const char *fix; /* one sentence */
 };
 

@@ -268,7 +268,7 @@ tell_refused(struct smtpd_session *s, const struct submit_outcome *out)
 	if (info->smtp == 0 || out->code == E_INVALID_ADDRESS)
 		numbers = "554 5.6.0"; /* about the message's content */
 	if (text[0] == '\0')
-		text = "The message was not accepted";
+		text = info->what;
 	if (out->wait > 0)
 		snprintf(wait, sizeof wait, "; wait %u s", out->wait);
 	reply_refuse_as(s, out->code, numbers, "%s%s", text, wait);

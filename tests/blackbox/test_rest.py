@@ -81,7 +81,8 @@ def refusal(answer):
     assert isinstance(doc, dict), answer
     assert ERROR_FIELDS <= set(doc), doc
     assert doc["request_id"] == headers["x-request-id"]
-    assert doc["fix"] and doc["message"]
+    assert doc["fix"] and " " in doc["message"]
+    assert not doc["message"].endswith(doc["code"]), doc
     return status, doc["code"]
 
 

@@ -131,6 +131,8 @@ test_errors(void **state)
 		    e->smtp == 0 || e->smtp / 100 == e->enhanced[0] - '0');
 		assert_int_equal(error_find(str_of(e->code)), i);
 		assert_int_equal(e->fix[strlen(e->fix) - 1], '.');
+		assert_non_null(strchr(e->what, ' '));
+		assert_int_not_equal(e->what[strlen(e->what) - 1], '.');
 	}
 }
 
