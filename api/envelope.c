@@ -151,6 +151,16 @@ send_take_common(struct submit_envelope *env, struct arena *mem, json_t *root,
 		    "not the id of a message");
 }
 
+/* As RCPT has it: what no mail can reach waits for nobody's decision. */
+static bool
+is_reachable(struct str wire)
+{
+	struct address a;
+
+	return address_parse(&a, wire) == ADDRESS_OK &&
+	       address_domain_public(&a);
+}
+
 void
 send_take_rcpts(struct submit_envelope *env, struct arena *mem,
     const struct send_list *list, char kind, const char *name,
@@ -174,6 +184,11 @@ send_take_rcpts(struct submit_envelope *env, struct arena *mem,
 		    !compose_address(&wire, list->v[i], &err)) {
 			api_fault_set(fault, E_INVALID_ADDRESS, field, "%s",
 			    err.text[0] != '\0' ? err.text : "too long");
+			continue;
+		}
+		if (!is_reachable(buf_str(&wire))) {
+			api_fault_set(fault, E_RECIPIENT_DOMAIN_REFUSED, field,
+			    "no public mail goes to this domain");
 			continue;
 		}
 		env->smtputf8 |= str_has_8bit(buf_str(&wire));

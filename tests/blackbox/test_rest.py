@@ -314,6 +314,21 @@ def test_raw_goes_to_its_envelope_and_only_there(gate, bot):
     assert raw.endswith(data.partition(b"\r\n\r\n")[2])
 
 
+@pytest.mark.parametrize("address", [
+    "a@[192.0.2.1]", "a@[IPv6:2001:db8::1]", "Ada <a@localhost>",
+    "a@printer.local"])
+def test_a_domain_that_no_mail_can_reach(gate, bot, address):
+    """As RCPT refuses it, by each way to name a recipient."""
+    before = gate.count()
+    refused = (422, "recipient_domain_refused")
+    for kind in ("to", "cc", "bcc"):
+        got = bot.send(**{"to": MAIL["to"], kind: [address]})
+        assert refusal(got) == refused, kind
+        assert got[2]["field"] == kind + "[0]"
+    assert refusal(bot.send_raw(RAW % b"1", to=[address])) == refused
+    assert gate.count() == before
+
+
 RAW_REFUSED = [
     ("no envelope", RAW % b"1", None, (422, "validation_error")),
     ("envelope no json", RAW % b"1", "to=ada", (400, "malformed_json")),
