@@ -23,6 +23,8 @@
 #define SECONDS_MAX 86400
 #define LIST_MAX 100
 #define TEXT_MAX 1000
+#define FILTERS "sessions" /* what a page token is bound to */
+_Static_assert(API_LIMIT_MAX <= STORE_SESSION_LIST_MAX, "a page is full");
 
 static const struct {
 	char letter;
@@ -36,7 +38,7 @@ struct session_call {
 	struct http_request *req;
 	struct store_session_op *op;
 	json_t *policy; /* as it was given */
-	bool list;
+	int limit; /* of a list; 0: one is asked for */
 };
 
 static void
@@ -465,34 +467,45 @@ on_sessions(
     void *arg, enum err_code code, const struct store_session *s, size_t count)
 {
 	struct session_call *call = arg;
-	bool list = call->list;
+	int limit = call->limit;
 	struct http_request *req = end_call(call);
+	struct uuid last;
 	json_t *all;
 	size_t i;
 
-	if (code == E_NONE && !list && count == 0)
+	if (code == E_NONE && limit == 0 && count == 0)
 		code = E_NOT_FOUND;
 	if (code != E_NONE) {
 		api_refuse(req, code);
-	} else if (!list) {
+	} else if (limit == 0) {
 		http_reply_json(req, 200, session_json(&s[0]));
 	} else {
 		all = json_array();
 		for (i = 0; i < count; i++)
 			json_array_append_new(all, session_json(&s[i]));
-		http_reply_json(req, 200,
-		    json_pack("{s:I, s:o}", "count", (json_int_t)count,
-			"sessions", all));
+		if (count > 0)
+			api_place_of(&last, s[count - 1].id);
+		api_page_reply(req, "sessions", all, limit, str_lit(FILTERS),
+		    count > 0 ? &last : NULL);
 	}
 }
 
 void
 api_op_sessions_list(struct http_request *req)
 {
-	struct session_call *call = new_call(req);
+	struct api_fault fault = { 0 };
+	struct api_page page = { 0 };
+	struct session_call *call;
 
-	call->list = true;
-	call->op = store_sessions(api_cred(req), 0, on_sessions, call);
+	api_page_query(&page, req, str_lit(FILTERS), "", &fault);
+	if (fault.code != E_NONE) {
+		api_fault_reply(req, &fault);
+		return;
+	}
+	call = new_call(req);
+	call->limit = page.limit;
+	call->op = store_sessions(api_cred(req), 0, api_place_id(&page.after),
+	    page.limit, on_sessions, call);
 }
 
 void
@@ -504,5 +517,5 @@ api_op_sessions_get(struct http_request *req)
 	if (!take_id(req, &id))
 		return;
 	call = new_call(req);
-	call->op = store_sessions(api_cred(req), id, on_sessions, call);
+	call->op = store_sessions(api_cred(req), id, 0, 1, on_sessions, call);
 }

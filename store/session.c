@@ -251,9 +251,18 @@ on_listed(void *arg, enum pg_err err, const struct pg_result *res)
 	free(op);
 }
 
+static void
+put_id(struct pg_args *args, int64_t id)
+{
+	if (id == 0)
+		pg_null(args);
+	else
+		pg_i64(args, id);
+}
+
 struct store_session_op *
-store_sessions(const struct store_cred *cred, int64_t id,
-    store_sessions_fn *done, void *arg)
+store_sessions(const struct store_cred *cred, int64_t id, int64_t after,
+    int limit, store_sessions_fn *done, void *arg)
 {
 	struct store_session_op *op = xcalloc(1, sizeof(*op));
 	struct pg_args args = { 0 };
@@ -261,12 +270,11 @@ store_sessions(const struct store_cred *cred, int64_t id,
 	op->done.listed = done;
 	op->arg = arg;
 	store_cred_args(&args, cred);
-	if (id == 0)
-		pg_null(&args);
-	else
-		pg_i64(&args, id);
-	pg_i32(&args, STORE_SESSION_LIST_MAX);
+	put_id(&args, id);
+	put_id(&args, after);
+	pg_i32(&args, limit);
 	op->req = pg_call_move(cred->store->pool,
-	    "select * from api.runs_1($1,$2,$3,$4,$5)", &args, on_listed, op);
+	    "select * from api.runs_1($1,$2,$3,$4,$5,$6)", &args, on_listed,
+	    op);
 	return op;
 }

@@ -78,10 +78,11 @@ struct store_session {
 	int64_t stdout_lines, stderr_lines, payload_length;
 	const char *counts; /* "1:3,8:2": messages by enum policy_state */
 };
-/* Rows are borrowed. `id` 0: the newest of the inbox. */
+/* Rows are borrowed. `id` 0: of the inbox the newest `limit` (at most
+ * STORE_SESSION_LIST_MAX), of those that are older than `after` unless 0. */
 typedef void store_sessions_fn(
     void *arg, enum err_code code, const struct store_session *s, size_t count);
 struct store_session_op *store_sessions(const struct store_cred *cred,
-    int64_t id, store_sessions_fn *done, void *arg);
+    int64_t id, int64_t after, int limit, store_sessions_fn *done, void *arg);
 
 #endif

@@ -231,7 +231,8 @@ CREATE TABLE d.agent_session (
 	PRIMARY KEY (tenant_id, key_id),
 	FOREIGN KEY (tenant_id, inbox_id, key_id)
 	    REFERENCES d.credential (tenant_id, inbox_id, key_id));
-CREATE INDEX agent_session_inbox ON d.agent_session (tenant_id, inbox_id);
+CREATE INDEX agent_session_inbox ON d.agent_session (tenant_id, inbox_id,
+	key_id);
 
 CREATE TABLE d.handle (
 	tenant_id bigint NOT NULL,

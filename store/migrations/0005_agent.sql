@@ -496,10 +496,10 @@ BEGIN
 	    r.key_id DESC LIMIT 200) x ORDER BY x.key_id DESC;
 END $$;
 
--- The records of sessions, newest first; of one, or all of the inbox. A
--- session sees its own. `counts` is "1:3,8:2", by state.
+-- The records of sessions, newest first; of one, or of the inbox, those before
+-- `after`. A session sees its own. `counts` is "1:3,8:2", by state.
 CREATE FUNCTION api.runs_1(t bigint, k bigint, a bytea, one bigint,
-	lim int) RETURNS TABLE (status int, code text, key_id bigint, run text,
+	after bigint, lim int) RETURNS TABLE (status int, code text, key_id bigint, run text,
 	sandbox_id text, template text, purpose text, recipients text,
 	domains text, max_messages int, attachments boolean, doors text,
 	sent int, refused int, started_at timestamptz, expires_at timestamptz,
@@ -546,6 +546,7 @@ BEGIN
 	    JOIN d.credential p ON p.tenant_id = t AND p.key_id = r.parent_key
 	    WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
 	    AND (one IS NULL OR y.key_id = one)
+	    AND (after IS NULL OR y.key_id < after)
 	    ORDER BY y.key_id DESC LIMIT least(greatest(lim, 1), 100);
 END $$;
 

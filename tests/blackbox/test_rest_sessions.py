@@ -232,6 +232,30 @@ def test_an_end_takes_back_what_is_held(gate, bot):
         "sessions"]]
 
 
+def test_the_list_has_pages(gate):
+    box = gate.add_inbox("many@acme.example", "acme")
+    bot = Client(gate, box.key)
+    names = [start(gate, bot)[1] for _ in range(25)][::-1]
+    path = "/v1/sessions?limit=10"
+    seen, token = [], ""
+    for size in (10, 10, 5):
+        status, _, doc = bot.get(path + token)
+        assert (status, doc["count"], doc["limit"]) == (200, size, 10)
+        seen += [s["session_id"] for s in doc["sessions"]]
+        token = "&page_token=%s" % doc["next_page_token"]
+    assert seen == names and doc["next_page_token"] is None
+    doc = bot.get("/v1/sessions")[2]
+    assert [s["session_id"] for s in doc["sessions"]] == names[:20]
+    assert doc["next_page_token"]
+    # a token is this list's and this key's
+    token = "?page_token=" + doc["next_page_token"]
+    other = Client(gate, gate.other.key)
+    for got in (bot.get("/v1/drafts" + token), other.get("/v1/sessions"
+                + token), bot.get("/v1/sessions?page_token=x"),
+                bot.get("/v1/sessions?limit=101")):
+        assert refusal(got) == (422, "validation_error")
+
+
 def test_an_end_may_keep_and_a_session_may_end_itself(gate, bot):
     session, name = start(gate, bot)
     doc = stored(session.send(subject="kept"))
