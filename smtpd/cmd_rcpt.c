@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * cmd_rcpt.c - RCPT: syntax and number only. Nothing an agent names is looked
- * up before a person has released the mail (decision A6).
+ * up before a person has released the mail (decision A6); who is blocked is
+ * said at the dot (0098).
  */
 #include "smtpd/internal.h"
 
