@@ -99,12 +99,20 @@ fill_rcpt(
 	}
 }
 
-/* Of many only the first are in sight: no hidden one hides behind them. */
+/*
+ * Of many only the first are in sight: no hidden one hides behind them, none
+ * that reads as another, none of which one should know what became of it.
+ */
 static int
 rank(const struct view_rcpt *r, size_t n)
 {
-	return n > VIEW_RCPTS_SEEN && r->kind == VIEW_RCPT_BCC ? -1
-							       : (int)r->kind;
+	if (n > VIEW_RCPTS_SEEN && r->kind == VIEW_RCPT_BCC)
+		return -3;
+	if (n > VIEW_RCPTS_SEEN && r->unicode != NULL)
+		return -2;
+	if (n > VIEW_RCPTS_SEEN && r->delivery >= DELIVERY_DEFERRED)
+		return -1;
+	return (int)r->kind;
 }
 
 /* To, then Cc, then hidden ones; as they stood within each. */

@@ -209,6 +209,7 @@ enum view_tab {
 };
 
 #define VIEW_RCPTS_SEEN 20 /* further recipients are folded away */
+#define VIEW_RCPTS_ROWS 80 /* and those behind these are lines of text */
 
 enum view_rcpt_kind {
 	VIEW_RCPT_TO,

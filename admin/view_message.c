@@ -14,6 +14,7 @@
 #include "admin/html.h"
 #include "admin/view_message.h"
 #include "base/buf.h"
+#include "policy/vocabulary.h"
 
 static const char *
 kind_label(enum view_rcpt_kind kind)
@@ -55,6 +56,24 @@ put_rcpt(struct buf *out, const struct view_shell *shell,
 	if (rcpt->delivery >= 0)
 		view_message_fate(out, shell, rcpt);
 	HTML(out, LIT("</li>"));
+}
+
+/* What put_rcpt() says, as a line of text: a thousand are one element. */
+static void
+put_rcpt_line(struct buf *out, const struct view_rcpt *rcpt)
+{
+	HTML(out, TEXT(kind_label(rcpt->kind)), LIT("  "), TEXT(rcpt->address));
+	if (rcpt->unicode != NULL)
+		HTML(out, LIT("  reads as "), TEXT(rcpt->unicode));
+	if (rcpt->name != NULL && rcpt->name[0] != '\0')
+		HTML(out, LIT("  “"), TEXT(rcpt->name), LIT("”"));
+	if (rcpt->delivery >= 0)
+		HTML(out, LIT("  "),
+		    TEXT(policy_delivery_label(rcpt->delivery)));
+	if (rcpt->delivery >= 0 && rcpt->reply != NULL &&
+	    rcpt->reply[0] != '\0')
+		HTML(out, LIT("  "), TEXT(rcpt->reply));
+	HTML(out, LIT("\n"));
 }
 
 static void
@@ -113,7 +132,7 @@ put_who(struct buf *out, const struct view_shell *shell,
 	    LIT("<section class=\"panel\" id=\"who\"><h2>Actual recipients "
 		"<span class=\"muted\">"),
 	    NUM(m->rcpt_count), LIT("</span></h2><ul class=\"rcpts\">"));
-	for (i = 0; i < m->rcpt_count; i++) {
+	for (i = 0; i < m->rcpt_count && i < VIEW_RCPTS_ROWS; i++) {
 		if (i == VIEW_RCPTS_SEEN)
 			HTML(out,
 			    LIT("</ul><details id=\"rest\"><summary>Show all "),
@@ -121,8 +140,16 @@ put_who(struct buf *out, const struct view_shell *shell,
 			    LIT("</summary><ul class=\"rcpts\">"));
 		put_rcpt(out, shell, &m->rcpts[i]);
 	}
-	HTML(out, LIT("</ul>"),
-	    LIT_IF(m->rcpt_count > VIEW_RCPTS_SEEN, "</details>"));
+	HTML(out, LIT("</ul>"));
+	if (m->rcpt_count > VIEW_RCPTS_ROWS) {
+		HTML(out, LIT("<pre class=\"lines\" tabindex=\"0\" "
+			      "role=\"region\" aria-label=\"Further "
+			      "recipients\">"));
+		for (; i < m->rcpt_count; i++)
+			put_rcpt_line(out, &m->rcpts[i]);
+		HTML(out, LIT("</pre>"));
+	}
+	HTML(out, LIT_IF(m->rcpt_count > VIEW_RCPTS_SEEN, "</details>"));
 	for (i = 0; i < m->ghost_count; i++) {
 		HTML(out,
 		    LIT("<p class=\"ghost\"><span class=\"chip warn\">will "

@@ -141,6 +141,28 @@ export default function ({ test, using, held, stack }) {
 			}
 		}));
 
+	test('32 a thousand recipients are read on one page within its budget', () =>
+		using({ viewport: { width: 390, height: 844 } }, async (page) => {
+			const to = Array.from({ length: 999 }, (_, i) =>
+				`reader${i}@weekly.example`);
+			await stack.sql('UPDATE d.inbox SET rcpt_max = 1000');
+			const id = await held({ rcpt: [...to, 'zoe@collector.example'],
+				kinds: 't'.repeat(999) + 'b', raw: mail({ to: to.join(',\n ') }) });
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			assert.match(await page.locator('.rcpts li').first().textContent(),
+				/zoe@collector\.example/);
+			await page.click('#rest summary');
+			const text = await page.innerText('#who');
+			for (const one of to)
+				assert.ok(text.includes(one.split('@')[0] + '@'), one);
+			const nodes = await page.evaluate(() =>
+				document.querySelectorAll('*').length);
+			assert.ok(nodes <= 1500, `${nodes} nodes`);
+			assert.ok(await page.evaluate(() => document.documentElement
+				.scrollWidth <= innerWidth));
+		}));
+
 	test('26 nothing is offered that the role may not do', () =>
 		using({}, async (page, context) => {
 			await stack.ask('submit', { rcpt: ['jana@example.org'], inbox: 2,
