@@ -555,6 +555,10 @@ def test_what_is_no_label_and_no_name(bot, gate):
                 {"add_labels": ["l%d" % i for i in range(20)]}):
         assert refusal(bot.call("PATCH", path, doc))[0] == 422, doc
     assert bot.get(path)[2]["labels"] == ["old"]
+    status, _, doc = bot.call("PATCH", path, {
+        "add_labels": ["new"], "remove_labels": ["old"]})
+    assert (status, doc["labels"]) == (200, ["new"])
+    assert bot.get(path)[2]["labels"] == ["new"]
     assert refusal(Client(gate, gate.box.smtp_key).call(
         "PATCH", path, {"add_labels": ["x"]})) == (403, "missing_permission")
     assert refusal(Client(gate, gate.other.key).call(
