@@ -318,8 +318,12 @@ on_keys(struct page *page)
 		send_conflict(page);
 		return;
 	}
-	/* Decided already: the same press again, or a conflict. SQL knows. */
-	if (d->request.verdict == 'r' || d->m.state != STATE_HELD) {
+	/*
+	 * Decided already, maybe since it was read, so that its keys need a
+	 * reason: the same press again, or a conflict. SQL knows.
+	 */
+	if (d->request.verdict == 'r' || d->m.state != STATE_HELD ||
+	    d->keys.is.status == 403) {
 		send_decision(page);
 		return;
 	}
