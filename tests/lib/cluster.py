@@ -376,8 +376,10 @@ class Cluster(Relaying):
                                         master=self.address("r1")))
             self._own(path)
             self.part(host, "sentinel", ["redis-sentinel", path])
-        postern.wait_until("Redis", lambda: self.redis_says("PING")
-                           .startswith(b"+PONG"), 30)
+        # before its first checks haproxy also asks the replica, in turn
+        postern.wait_until("Redis", lambda: all(
+            b"role:master" in self.redis_says("INFO", "replication")
+            for _ in range(4)), 30)
         with open(os.path.join(postern.TOP, "store", "postern.lua")) as f:
             self._run(["redis-cli", "-e", "-s", self.redis_socket, "-x",
                        "FUNCTION", "LOAD", "REPLACE"], stdin=f)
