@@ -274,3 +274,22 @@ def test_every_statement_of_the_programs_prepares(db, w):
                     except psycopg2.Error as e:
                         pytest.fail("%s: %s\n%s" % (name, sql, e))
     assert used <= names, used - names
+
+
+def test_partitions_are_written_through_their_parents(w, su):
+    """What is checked after a statement (decision 0100) is so by the parent's
+    trigger only: nobody but the owner may name a partition."""
+    got = rows(su, """SELECT c.relname, r.rolname, p.what FROM pg_class c
+        CROSS JOIN pg_roles r CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE',
+        'DELETE', 'TRUNCATE', 'TRIGGER']) p (what)
+        WHERE c.relispartition AND c.relkind IN ('r', 'p')
+        AND c.relnamespace = 'd'::regnamespace AND r.rolname ~ '^[pl]_'
+        AND NOT pg_has_role(r.oid, c.relowner, 'MEMBER')
+        AND (has_table_privilege(r.oid, c.oid, p.what)
+        OR p.what IN ('INSERT', 'UPDATE')
+        AND has_any_column_privilege(r.oid, c.oid, p.what))""")
+    assert got == []
+    assert rows(su, """SELECT count(*) > 4 AND bool_and(c.relowner
+        = 'p_owner'::regrole) FROM pg_class c WHERE c.relispartition
+        AND c.relkind = 'r' AND c.relnamespace = 'd'::regnamespace""") \
+        == [(True,)]
