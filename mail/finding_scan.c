@@ -24,33 +24,33 @@ finding_scan_free(struct finding_scan *s)
 	buf_free(&s->text);
 }
 
-/* A scheme and "//", or what programs make a link of; in HTML any target. */
+/* `word` in any case, found by its character `c`, which is at `at`. */
+static bool
+has_word(struct str text, struct str word, size_t at, char c)
+{
+	const char *p = text.p, *end = text.p + text.n;
+
+	for (; (p = memchr(p, c, (size_t)(end - p))) != NULL; p++) {
+		if ((size_t)(p - text.p) >= at &&
+		    str_istarts(
+			(struct str){ p - at, (size_t)(end - p) + at }, word))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A scheme and "//", or what programs make a link of; in HTML any target.
+ * Colons and dots are rarer than letters.
+ */
 static bool
 has_link(struct str text, bool html)
 {
-	struct str rest = text;
-
-	for (; rest.n > 0; rest.p++, rest.n--) {
-		switch (rest.p[0] | 0x20) {
-		case ':' | 0x20:
-			if (str_starts(rest, str_lit("://")))
-				return true;
-			break;
-		case 'w':
-			if (str_istarts(rest, str_lit("www.")))
-				return true;
-			break;
-		case 'm':
-			if (str_istarts(rest, str_lit("mailto:")))
-				return true;
-			break;
-		case 'h':
-			if (html && str_istarts(rest, str_lit("href")))
-				return true;
-			break;
-		}
-	}
-	return false;
+	return has_word(text, str_lit("://"), 0, ':') ||
+	       has_word(text, str_lit("mailto:"), 6, ':') ||
+	       has_word(text, str_lit("www."), 3, '.') ||
+	       (html && (has_word(text, str_lit("href"), 3, 'f') ||
+			    has_word(text, str_lit("href"), 3, 'F')));
 }
 
 static void

@@ -3,19 +3,21 @@
  * finding_search.c - one pass over a text for secrets and for characters
  * that deceive.
  *
- * A table says which bytes are worth a second look: digits, the rarest
- * character of each kind of token, and the first bytes of the characters
- * meant. All others cost one load and one branch.
+ * finding_skip.c knows which places are worth a look: beginnings of numbers,
+ * the rarest character of each kind of token with the one before it, and the
+ * characters meant. Nothing else is looked at.
  */
 #include "mail/finding.h"
 
 #include <string.h>
 
+#include "mail/finding_skip.h"
 #include "mail/header.h"
 
 #define TOKEN_MAX 512
 #define WORD_MIN 12 /* of a token behind its anchor, at least */
 #define URL_MAX 256
+#define PEM_LINE 80 /* of its first line */
 #define DISTINCT_MIN 8 /* characters of a real token: "xxxx" is none */
 
 struct search {
@@ -277,7 +279,10 @@ look_number(const struct search *s, const char *p)
 
 /* ---- tokens */
 
-/* `anchor`: which character of the prefix the table above has. */
+/*
+ * `anchor`: which character of the prefix the table above has. It and the one
+ * before it are a pair of finding_skip.c.
+ */
 static const struct token {
 	const char *prefix;
 	unsigned char n, anchor, rest; /* at least so many follow */
@@ -426,12 +431,15 @@ look_pem(const struct search *s, const char *p)
 			q++;
 		return q - p > 1 ? q : look_token(s, p);
 	}
+	if (n > PEM_LINE + 2)
+		n = PEM_LINE + 2;
 	eol = memchr(p, '\n', n);
-	n = (size_t)((eol != NULL ? eol : s->end) - p);
+	if (eol != NULL)
+		n = (size_t)(eol - p);
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
-	if (n > 80)
-		n = 80;
+	if (n > PEM_LINE)
+		n = PEM_LINE;
 	if (memmem(p, n, key, sizeof(key) - 1) != NULL)
 		tell(s, FINDING_PRIVATE_KEY, p, p + n);
 	return p + n;
@@ -542,20 +550,24 @@ finding_search(struct str text, finding_fn *fn, void *arg)
 	struct search s = { text.p, text.p + text.n, fn, arg };
 	const char *p = s.start;
 
-	for (;;) {
-		while (p < s.end && (class_at(p) & LOOK) == PLAIN)
-			p++;
-		if (p == s.end)
-			return;
-		if ((class_at(p) & LOOK) == DIGIT)
+	while ((p = finding_skip(text, p)) < s.end) {
+		switch (class_at(p) & LOOK) {
+		case DIGIT:
 			p = look_number(&s, p);
-		else if ((class_at(p) & LOOK) == HIGH)
+			break;
+		case HIGH:
 			p = look_character(&s, p);
-		else if (*p == '-')
-			p = look_pem(&s, p);
-		else if (*p == ':')
-			p = look_url(&s, p);
-		else
-			p = look_token(&s, p);
+			break;
+		case ANCHOR:
+			if (*p == '-')
+				p = look_pem(&s, p);
+			else if (*p == ':')
+				p = look_url(&s, p);
+			else
+				p = look_token(&s, p);
+			break;
+		default:
+			p++;
+		}
 	}
 }

@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is pointed at lies inside the text; a whole text and the windows of
- * the quick search find the same; names and domains end well.
+ * What is pointed at lies inside the text; a search that skips nothing, a
+ * whole text and the windows of the quick search find the same; names and
+ * domains end well.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/xalloc.h"
 #include "mail/finding.h"
+#include "mail/finding_skip.h"
 #include "mail/structure.h"
+
+/* The same search, but of each byte. */
+void search_each_byte(struct str text, finding_fn *fn, void *arg);
+#define finding_search search_each_byte
+#define finding_skip(text, from) (from)
+#include "mail/finding_search.c"
+#undef finding_skip
+#undef finding_search
+
+#define FOUND_MAX 64
 
 struct seen {
 	struct str text;
 	struct finding_marks marks;
+	struct {
+		enum finding f;
+		struct str what;
+	} found[FOUND_MAX];
+	size_t n;
 };
 
 static void
@@ -23,6 +40,25 @@ on_finding(void *arg, enum finding f, struct str what)
 	BUG_ON(what.p < s->text.p);
 	BUG_ON(what.p + what.n > s->text.p + s->text.n);
 	finding_mark(&s->marks, f);
+	if (s->n == FOUND_MAX)
+		return;
+	s->found[s->n].f = f;
+	s->found[s->n++].what = what;
+}
+
+/* What is passed over is none of what is searched for. */
+static void
+check_skipped(const struct seen *s)
+{
+	struct seen other = { .text = s->text };
+	size_t i;
+
+	search_each_byte(s->text, on_finding, &other);
+	BUG_ON(other.marks.bits != s->marks.bits || other.n != s->n);
+	for (i = 0; i < s->n; i++)
+		BUG_ON(other.found[i].f != s->found[i].f ||
+		       other.found[i].what.p != s->found[i].what.p ||
+		       other.found[i].what.n != s->found[i].what.n);
 }
 
 /* As the body of a message that has it as it is. */
@@ -59,6 +95,7 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	struct finding_marks one, other;
 
 	finding_search(s.text, on_finding, &s);
+	check_skipped(&s);
 	one = scan(s.text, n + 1);
 	other = scan(s.text, 3);
 	BUG_ON(one.bits != other.bits);
