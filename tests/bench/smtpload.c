@@ -32,6 +32,8 @@
 
 #define USERS_MAX 1000
 #define LINE_MAX_ 4096
+/* Room for the fields of a message that differ. */
+#define HEAD_MAX 512
 /* No greeting for so long: try again. */
 #define GREETING_US 3000000
 /* After SECONDS, for what has begun. */
@@ -62,6 +64,7 @@ struct session {
 	const char *out;
 	size_t out_n;
 	char text[1024];
+	char *mail; /* HEAD_MAX, then the body that all share */
 	uint64_t dot_at, opened_at;
 };
 
@@ -243,20 +246,17 @@ begin_message(struct session *s)
 static void
 send_body(struct session *s)
 {
-	/* From differs by user and has a fixed place at the start. */
-	int n = snprintf(s->text, sizeof(s->text),
+	/* From differs by user and has a fixed place at the start. It is
+	 * written right before the body, so that a message is one write. */
+	char head[HEAD_MAX];
+	int n = snprintf(head, sizeof(head),
 	    "From: <%s>\r\nMessage-ID: <%u.%d.%d@bench.test>\r\n",
 	    users[s->user].address, begun, s->fd, (int)getpid());
 
 	s->step = BODY;
-	s->out = s->text;
-	s->out_n = (size_t)n;
-	/* The head always fits into the socket; then the shared body. */
-	if (!flush(s))
-		return;
+	s->out = memcpy(s->mail + HEAD_MAX - n, head, (size_t)n);
+	s->out_n = (size_t)n + body_n;
 	s->dot_at = now_us();
-	s->out = body;
-	s->out_n = body_n;
 	flush(s);
 }
 
@@ -266,6 +266,7 @@ begin_tls(struct session *s)
 	s->step = HANDSHAKE;
 	s->ssl = SSL_new(ctx);
 	SSL_set_fd(s->ssl, s->fd);
+	SSL_set_read_ahead(s->ssl, 1); /* a record is one read */
 	SSL_set_mode(s->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 				 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	handshake(s);
@@ -358,38 +359,49 @@ take_lines(struct session *s)
 	}
 }
 
-static void
-run(struct session *s)
+/* Read once; false when nothing came, or the session has ended. */
+static bool
+read_some(struct session *s)
 {
 	ssize_t n;
 	int why;
 
-	if (s->step == HANDSHAKE) {
-		handshake(s);
-		return;
-	}
-	if (s->out_n > 0 && !flush(s))
-		return;
 	if (s->in_tls) {
 		n = SSL_read(
 		    s->ssl, s->in + s->in_n, (int)(sizeof(s->in) - s->in_n));
 		why = n > 0 ? 0 : SSL_get_error(s->ssl, (int)n);
 		if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
-			return;
+			return false;
 	} else {
 		n = read(s->fd, s->in + s->in_n, sizeof(s->in) - s->in_n);
 		if (n < 0 && errno == EAGAIN)
-			return;
+			return false;
 	}
 	if (n <= 0) {
 		if (s->step == QUIT)
 			again(s);
 		else
 			fail(s, "closed");
-		return;
+		return false;
 	}
 	s->in_n += (size_t)n;
-	take_lines(s);
+	return true;
+}
+
+static void
+run(struct session *s)
+{
+	if (s->step == HANDSHAKE) {
+		handshake(s);
+		return;
+	}
+	if (s->out_n > 0 && !flush(s))
+		return;
+	do {
+		if (!read_some(s))
+			return;
+		take_lines(s);
+	} while (s->open && s->in_tls && SSL_has_pending(s->ssl));
 }
 
 static void
@@ -553,8 +565,13 @@ main(int argc, char **argv)
 		return 1;
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
 	started = now_us();
-	for (i = 0; i < (int)sessions; i++)
+	for (i = 0; i < (int)sessions; i++) {
+		all[i].mail = malloc(HEAD_MAX + body_n);
+		if (all[i].mail == NULL)
+			return 1;
+		memcpy(all[i].mail + HEAD_MAX, body, body_n);
 		open_session(&all[i]);
+	}
 	drive(all);
 	report();
 	return failed > 0 || done == 0;
