@@ -145,12 +145,18 @@ str_is_login(struct str s)
 bool
 str_has_8bit(struct str s)
 {
-	uint64_t eight;
+	uint64_t four[4];
 	size_t i = 0;
 
-	for (; i + sizeof(eight) <= s.n; i += sizeof(eight)) {
-		memcpy(&eight, s.p + i, sizeof(eight));
-		if ((eight & 0x8080808080808080) != 0)
+	for (; i + sizeof(four) <= s.n; i += sizeof(four)) {
+		memcpy(four, s.p + i, sizeof(four));
+		if (((four[0] | four[1] | four[2] | four[3]) &
+			0x8080808080808080) != 0)
+			return true;
+	}
+	for (; i + sizeof(four[0]) <= s.n; i += sizeof(four[0])) {
+		memcpy(four, s.p + i, sizeof(four[0]));
+		if ((four[0] & 0x8080808080808080) != 0)
 			return true;
 	}
 	for (; i < s.n; i++) {

@@ -179,12 +179,10 @@ group_start(const struct skip *s, const unsigned char *p)
 	return NULL;
 }
 
-/* What the pair at `p` tells to look at, or NULL. */
+/* What `pair`, which stands at `p`, tells to look at, or NULL. */
 static const unsigned char *
-place_of(const struct skip *s, const unsigned char *p)
+place_of(const struct skip *s, const unsigned char *p, unsigned pair)
 {
-	unsigned pair = pair_at(p);
-
 	if ((pair & (LETTER | UNDERLINE | HYPHEN)) != 0)
 		return p + 1;
 	if ((pair & COUNTRY) != 0)
@@ -198,7 +196,7 @@ place_of(const struct skip *s, const unsigned char *p)
 		return group_start(s, p);
 	if ((pair & DASHES) != 0)
 		return p == s->from || p[-1] != '-' ? p : NULL;
-	return (pair & (SLASH | CHARACTER)) != 0 ? p : NULL;
+	return p; /* SLASH, CHARACTER */
 }
 
 /* The first place among the pairs that begin from `p` up to `end`. */
@@ -206,11 +204,18 @@ static const unsigned char *
 first_place(
     const struct skip *s, const unsigned char *p, const unsigned char *end)
 {
-	const unsigned char *place = NULL;
+	const unsigned char *place;
+	unsigned pair;
 
-	for (; p < end && place == NULL; p++)
-		place = place_of(s, p);
-	return place;
+	for (; p < end; p++) {
+		pair = pair_at(p);
+		if (pair == 0)
+			continue;
+		place = place_of(s, p, pair);
+		if (place != NULL)
+			return place;
+	}
+	return NULL;
 }
 
 const char *

@@ -101,12 +101,12 @@ byte_fault(struct freeze *f, char c)
 	return NULL;
 }
 
-/* A line from its first byte to its LF that needs no second look. */
+/* A line from its first byte to its LF, without NUL: any second look? */
 static bool
 is_clean_line(const char *p, size_t len)
 {
 	return len >= 2 && len <= HEADER_LINE_MAX + 2 && p[len - 2] == '\r' &&
-	       memchr(p, '\r', len - 2) == NULL && memchr(p, '\0', len) == NULL;
+	       memchr(p, '\r', len - 2) == NULL;
 }
 
 /*
@@ -118,9 +118,10 @@ bytes_good(struct freeze *f, const char *p, size_t n, const char **why)
 {
 	const char *nl;
 	size_t i = 0, len;
+	bool has_nul = memchr(p, '\0', n) != NULL;
 
 	while (i < n) {
-		if (f->line_size == 0 && !f->has_cr) {
+		if (f->line_size == 0 && !f->has_cr && !has_nul) {
 			nl = memchr(p + i, '\n', n - i);
 			len = nl == NULL ? 0 : (size_t)(nl - (p + i)) + 1;
 			if (nl != NULL && is_clean_line(p + i, len)) {
@@ -208,7 +209,8 @@ take(struct freeze *f, const char *p, size_t n)
 			buf_free(&f->head);
 	}
 	if (f->code == E_NONE && n > 0) {
-		f->info.needs_8bit |= str_has_8bit((struct str){ p, n });
+		f->info.needs_8bit =
+		    f->info.needs_8bit || str_has_8bit((struct str){ p, n });
 		(void)emit(f, p, n);
 	}
 }

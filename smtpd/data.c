@@ -20,6 +20,7 @@ struct sink {
 static size_t run_length(const unsigned char *in, size_t n);
 static void step(struct smtp_data *data, unsigned char c, struct sink *out);
 static void after_cr(struct smtp_data *data, unsigned char c, struct sink *out);
+static void end_line(struct smtp_data *data, struct sink *out);
 static void plain(struct smtp_data *data, unsigned char c, struct sink *out);
 static void put(struct smtp_data *data, unsigned char c, struct sink *out);
 static void count(struct smtp_data *data, size_t n);
@@ -39,14 +40,20 @@ smtp_data_feed(struct smtp_data *data, const unsigned char *in, size_t n,
 	size_t i = 0, run;
 
 	while (i < n && !data->ended) {
+		if (data->state == LINE_START && in[i] != '.')
+			data->state = BODY;
 		run = data->state == BODY ? run_length(in + i, n - i) : 0;
-		if (run > 0) {
-			memcpy(sink.p + sink.n, in + i, run);
-			sink.n += run;
-			count(data, run);
-			i += run;
-		} else {
+		if (run == 0) {
 			step(data, in[i++], &sink);
+			continue;
+		}
+		memcpy(sink.p + sink.n, in + i, run);
+		sink.n += run;
+		count(data, run);
+		i += run;
+		if (n - i >= 2 && in[i] == '\r' && in[i + 1] == '\n') {
+			end_line(data, &sink);
+			i += 2;
 		}
 	}
 	*out_n = sink.n;
@@ -117,16 +124,22 @@ static void
 after_cr(struct smtp_data *data, unsigned char c, struct sink *out)
 {
 	if (c == '\n') {
-		out->p[out->n++] = '\r';
-		out->p[out->n++] = '\n';
-		data->size += 2;
-		data->line = 0;
-		data->state = LINE_START;
+		end_line(data, out);
 		return;
 	}
 	data->flags |= SMTP_DATA_BARE_CR;
 	put(data, '\r', out);
 	plain(data, c, out);
+}
+
+static void
+end_line(struct smtp_data *data, struct sink *out)
+{
+	out->p[out->n++] = '\r';
+	out->p[out->n++] = '\n';
+	data->size += 2;
+	data->line = 0;
+	data->state = LINE_START;
 }
 
 static void

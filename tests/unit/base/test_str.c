@@ -177,6 +177,23 @@ test_login(void **state)
 	assert_false(str_is_login((struct str){ text, 65 }));
 }
 
+static void
+test_has_8bit(void **state)
+{
+	char text[80];
+	size_t n, i;
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	for (n = 0; n < sizeof(text); n++)
+		for (i = 0; i < sizeof(text); i++) {
+			text[i] = (char)0x80;
+			assert_int_equal(
+			    str_has_8bit((struct str){ text, n }), i < n);
+			text[i] = 0x7f;
+		}
+}
+
 int
 main(void)
 {
@@ -185,6 +202,7 @@ main(void)
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_login),
+		cmocka_unit_test(test_has_8bit),
 		cmocka_unit_test(test_base32),
 		cmocka_unit_test(test_hex_base64),
 		cmocka_unit_test(test_crc32),
