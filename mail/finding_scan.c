@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "mail/structure.h"
+#include "mail/transfer.h"
 
 #define WINDOW (16 * 1024)
 #define FIRST_ROOM 4096
@@ -116,51 +117,42 @@ scan_begin(void *arg, const struct mime_part *p)
 
 /* ---- transfer encodings, piece by piece */
 
-static const signed char digit_of[256] = {
-#define D(c, v) [c] = (v) + 1
-#define D4(c, v)                                                               \
-	D(c, v), D((c) + 1, (v) + 1), D((c) + 2, (v) + 2), D((c) + 3, (v) + 3)
-	D4('A', 0),
-	D4('E', 4),
-	D4('I', 8),
-	D4('M', 12),
-	D4('Q', 16),
-	D4('U', 20),
-	D('Y', 24),
-	D('Z', 25),
-	D4('a', 26),
-	D4('e', 30),
-	D4('i', 34),
-	D4('m', 38),
-	D4('q', 42),
-	D4('u', 46),
-	D('y', 50),
-	D('z', 51),
-	D4('0', 52),
-	D4('4', 56),
-	D('8', 60),
-	D('9', 61),
-	D('+', 62),
-	D('/', 63),
-#undef D4
-#undef D
-};
+/* As long as groups of four digits follow each other; how many bytes. */
+static size_t
+add_groups(unsigned char **to, const unsigned char *p, size_t n)
+{
+	const unsigned char *digit = transfer_digits;
+	unsigned a, b, c, d;
+	size_t i;
+
+	for (i = 0; n - i >= 4; i += 4) {
+		a = digit[p[i]];
+		b = digit[p[i + 1]];
+		c = digit[p[i + 2]];
+		d = digit[p[i + 3]];
+		if ((a & b & c & d & TRANSFER_DIGIT) == 0)
+			break;
+		*(*to)++ = (unsigned char)(a << 2 | (b >> 4 & 3));
+		*(*to)++ = (unsigned char)(b << 4 | (c >> 2 & 15));
+		*(*to)++ = (unsigned char)(c << 6 | (d & 63));
+	}
+	return i;
+}
 
 static void
 add_base64(struct finding_scan *s, const unsigned char *p, size_t n)
 {
 	unsigned char *to = buf_reserve(&s->text, n / 4 * 3 + 3), *at = to;
-	unsigned acc = 0;
+	unsigned acc = 0, d;
 	size_t i, have = s->line_n;
-	int d;
 
 	for (i = 0; i < have; i++)
 		acc = acc << 6 | (unsigned)s->line[i];
-	for (i = 0; i < n; i++) {
-		d = digit_of[p[i]] - 1;
-		if (d < 0)
+	for (i = have == 0 ? add_groups(&at, p, n) : 0; i < n; i++) {
+		d = transfer_digits[p[i]];
+		if (d == 0)
 			continue;
-		acc = acc << 6 | (unsigned)d;
+		acc = acc << 6 | (d & 63);
 		if (++have < 4)
 			continue;
 		*at++ = (unsigned char)(acc >> 16);

@@ -5,15 +5,21 @@
 #include <string.h>
 
 #include "mail/header.h"
+#include "mail/transfer.h"
 
 #define UU_CHAR(c) ((c) >= ' ' && (c) <= '`')
+
+static bool
+is_space(char c)
+{
+	return c == '\r' || c == '\n' || c == ' ' || c == '\t';
+}
 
 /* Without CR, LF, and white space at the end. */
 static struct str
 content(struct str line)
 {
-	while (line.n > 0 && strchr("\r\n \t", line.p[line.n - 1]) != NULL &&
-	       line.p[line.n - 1] != '\0')
+	while (line.n > 0 && is_space(line.p[line.n - 1]))
 		line.n--;
 	return line;
 }
@@ -28,19 +34,31 @@ is_hex(char c)
 static bool
 is_base64(char c)
 {
-	char letter = (char)(c | 0x20);
+	return transfer_digits[(unsigned char)c] != 0;
+}
 
-	return (letter >= 'a' && letter <= 'z') || (c >= '/' && c <= '9') ||
-	       c == '+';
+/* How many digits of base64 it begins with. */
+static size_t
+base64_digits(struct str s)
+{
+	const unsigned char *p = (const unsigned char *)s.p;
+	const unsigned char *digit = transfer_digits;
+	size_t i = 0;
+
+	while (
+	    s.n - i >= 4 && (digit[p[i]] & digit[p[i + 1]] & digit[p[i + 2]] &
+				digit[p[i + 3]] & TRANSFER_DIGIT) != 0)
+		i += 4;
+	while (i < s.n && digit[p[i]] != 0)
+		i++;
+	return i;
 }
 
 static bool
 base64_line(struct leaf *l, struct str s)
 {
-	size_t i = 0;
+	size_t i = l->padded ? 0 : base64_digits(s);
 
-	while (!l->padded && i < s.n && is_base64(s.p[i]))
-		i++;
 	l->digits = (unsigned char)((l->digits + i) % 4);
 	for (; i < s.n; i++) {
 		if (s.p[i] == ' ' || s.p[i] == '\t')
@@ -119,18 +137,20 @@ is_uu(struct str s)
 static bool
 hides_file(struct leaf *l, struct str s)
 {
-	bool hides = (l->begun && is_uu(s)) ||
-		     str_starts(s, str_lit("=ybegin line=")) ||
-		     str_starts(s, str_lit("begin-base64 "));
+	char first = s.n > 0 ? s.p[0] : '\0';
+	bool hides =
+	    (l->begun && is_uu(s)) ||
+	    (first == '=' && str_starts(s, str_lit("=ybegin line="))) ||
+	    (first == 'b' && str_starts(s, str_lit("begin-base64 ")));
 
-	l->begun = begins_uu(s);
+	l->begun = first == 'b' && begins_uu(s);
 	return hides;
 }
 
 static bool
 is_text(const struct mime_part *part)
 {
-	return str_starts(str_of(part->type), str_lit("text/"));
+	return strncmp(part->type, "text/", 5) == 0;
 }
 
 static bool

@@ -8,17 +8,18 @@
 /* An encoded word is at most 75: "=?utf-8?B?" + 60 + "?=" and room. */
 #define WORD_BYTES 45
 
-static int
-base64_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
+const unsigned char transfer_digits[256] = {
+#define D(c, v) [c] = TRANSFER_DIGIT | (v)
+#define D4(c, v)                                                               \
+	D(c, v), D((c) + 1, (v) + 1), D((c) + 2, (v) + 2), D((c) + 3, (v) + 3)
+	D4('A', 0), D4('E', 4), D4('I', 8), D4('M', 12), D4('Q', 16),
+	D4('U', 20), D('Y', 24), D('Z', 25), D4('a', 26), D4('e', 30),
+	D4('i', 34), D4('m', 38), D4('q', 42), D4('u', 46), D('y', 50),
+	D('z', 51), D4('0', 52), D4('4', 56), D('8', 60), D('9', 61),
+	D('+', 62), D('/', 63)
+#undef D4
+#undef D
+};
 
 void
 transfer_base64(struct buf *out, struct str s)
@@ -26,13 +27,13 @@ transfer_base64(struct buf *out, struct str s)
 	unsigned char *to = buf_reserve(out, s.n / 4 * 3 + 3);
 	unsigned acc = 0, bits = 0;
 	size_t i;
-	int v;
+	unsigned v;
 
 	for (i = 0; i < s.n && s.p[i] != '='; i++) {
-		v = base64_value(s.p[i]);
-		if (v < 0)
+		v = transfer_digits[(unsigned char)s.p[i]];
+		if (v == 0)
 			continue;
-		acc = (acc << 6 | (unsigned)v) & 0xffff;
+		acc = (acc << 6 | (v & 63)) & 0xffff;
 		bits += 6;
 		if (bits >= 8) {
 			bits -= 8;

@@ -13,6 +13,10 @@
 #include "base/buf.h"
 #include "base/str.h"
 
+/* Of each byte: 0, or its value as a digit of base64 with this bit. */
+#define TRANSFER_DIGIT 64
+extern const unsigned char transfer_digits[256];
+
 /* Bytes outside the alphabet are skipped; stops at '='. */
 void transfer_base64(struct buf *out, struct str s);
 /* The Q encoding of RFC 2047. */

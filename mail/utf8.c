@@ -32,14 +32,37 @@ utf8_next(struct str *s)
 	return (int32_t)c;
 }
 
+static bool
+is_tail(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
 bool
 utf8_valid(struct str s)
 {
+	const unsigned char *p = (const unsigned char *)s.p, *end = p + s.n;
+	struct str rest;
+
 	if (!str_has_8bit(s))
 		return true;
-	while (s.n > 0) {
-		if (utf8_next(&s) < 0)
-			return false;
+	while (p < end) {
+		/* Most characters; the others have more rules. */
+		if (*p < 0x80) {
+			p++;
+		} else if (*p >= 0xc2 && *p <= 0xdf && end - p >= 2 &&
+			   is_tail(p[1])) {
+			p += 2;
+		} else if (*p > 0xe0 && *p < 0xed && end - p >= 3 &&
+			   is_tail(p[1]) && is_tail(p[2])) {
+			p += 3;
+		} else {
+			rest =
+			    (struct str){ (const char *)p, (size_t)(end - p) };
+			if (utf8_next(&rest) < 0)
+				return false;
+			p = (const unsigned char *)rest.p;
+		}
 	}
 	return true;
 }

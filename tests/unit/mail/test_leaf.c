@@ -241,10 +241,40 @@ test_size_is_exact(void **state)
 	    run_limited(s, false, whole.n - 1), E_PAYLOAD_TOO_LARGE);
 }
 
+/* The quick look at a text agrees with that at each character. */
+static void
+test_utf8_valid(void **state)
+{
+	static const unsigned char edges[] = { 0x00, 0x7f, 0x80, 0x8f, 0x90,
+		0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec,
+		0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf4, 0xf5, 0xff };
+	enum { N = sizeof(edges) };
+	char text[4];
+	struct str rest;
+	size_t i, n;
+	bool valid;
+
+	(void)state;
+	for (i = 0; i < (size_t)N * N * N * N; i++) {
+		text[0] = (char)edges[i % N];
+		text[1] = (char)edges[i / N % N];
+		text[2] = (char)edges[i / N / N % N];
+		text[3] = (char)edges[i / N / N / N];
+		for (n = 1; n <= sizeof(text); n++) {
+			rest = (struct str){ text, n };
+			for (valid = true; valid && rest.n > 0;)
+				valid = utf8_next(&rest) >= 0;
+			assert_int_equal(
+			    utf8_valid((struct str){ text, n }), valid);
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_utf8_valid),
 		cmocka_unit_test(test_eight_bit),
 		cmocka_unit_test(test_encodings),
 		cmocka_unit_test(test_hidden_files),
