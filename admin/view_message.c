@@ -312,12 +312,13 @@ put_around(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<nav class=\"around\" aria-label=\"Queue\"><ol>"));
 	for (i = 0; i < m->around_count; i++) {
 		const struct view_queue_row *row = &m->around[i];
+		bool here = strcmp(row->id, m->id) == 0;
 
 		HTML(out, LIT("<li><a href=\"/m/"), PATH(row->id), LIT("\""),
-		    LIT_IF(
-			strcmp(row->id, m->id) == 0, " aria-current=\"page\""),
+		    LIT_IF(here, " aria-current=\"page\""),
 		    LIT("><span class=\"top-line\">"));
-		view_part_risk(out, row->risk);
+		/* the list was asked for before this look raised its risk */
+		view_part_risk(out, here ? m->risk : row->risk);
 		view_part_age(out, shell->now_us, row->at_us);
 		HTML(out, LIT("</span><b><bdi>"));
 		if (row->subject == NULL || row->subject[0] == '\0')

@@ -82,6 +82,8 @@ export default function ({ test, using, held, stack }) {
 			has(all, 'another domain than From');
 			assert.match(await page.textContent('#rose'), /went up/);
 			assert.match(await page.textContent('.title'), /High/);
+			assert.match(await page.textContent(
+				`.around a[href="/m/${id}"]`), /High/);
 			assert.equal(await page.locator('input[name=domain]').count(), 1);
 			assert.equal(await page.locator(
 				'#approve-form input[name=password]').count(), 1);
