@@ -194,27 +194,25 @@ hex(char c)
 static void
 add_qp(struct finding_scan *s, const char *p, size_t n)
 {
+	unsigned char *to = buf_reserve(&s->text, n), *at = to;
 	const char *end = p + n, *eq;
 	bool open = s->line_n > 0; /* the line before ended in '=' */
 
-	s->line_n = 0;
-	if (n == 2 && memcmp(p, "\r\n", 2) == 0) {
-		if (!open)
-			buf_add(&s->text, p, n);
+	s->line_n = n > 0 && end[-1] == '=';
+	if (open && n == 2 && memcmp(p, "\r\n", 2) == 0)
 		return;
-	}
 	while ((eq = memchr(p, '=', (size_t)(end - p))) != NULL) {
-		buf_add(&s->text, p, (size_t)(eq - p));
+		memcpy(at, p, (size_t)(eq - p));
+		at += eq - p;
 		p = eq + 1;
 		if (end - p >= 2 && hex(p[0]) >= 0 && hex(p[1]) >= 0) {
-			buf_u8(
-			    &s->text, (unsigned)(hex(p[0]) * 16 + hex(p[1])));
+			*at++ = (unsigned char)(hex(p[0]) * 16 + hex(p[1]));
 			p += 2;
 		}
 	}
-	if (n > 0 && end[-1] == '=')
-		s->line_n = 1;
-	buf_add(&s->text, p, (size_t)(end - p));
+	memcpy(at, p, (size_t)(end - p));
+	at += end - p;
+	s->text.n += (size_t)(at - to);
 }
 
 /* Lines are short and many: no call for what fits. */

@@ -222,6 +222,9 @@ seal_body_add(struct seal_body *b, const void *p, size_t n)
 		take = SEAL_SEGMENT - b->plain.n;
 		if (take > n)
 			take = n;
+		/* More than a small message: grown once, not moved twice. */
+		if (b->plain.n + take > SEAL_SEGMENT / 4)
+			(void)buf_reserve(&b->plain, SEAL_SEGMENT - b->plain.n);
 		buf_add(&b->plain, from, take);
 		from += take;
 		n -= take;

@@ -84,10 +84,30 @@ fill(struct buf *mail, size_t size, const char *words)
 		buf_puts(mail, words);
 }
 
+/* Lines of 70, as smtpload.c sends them. */
+static void
+fill_random(struct buf *mail, size_t size)
+{
+	static const char abc[] = "abcdefghijklmnopqrstuvwxyz0123456789+/AB";
+	uint64_t x = 88172645463325252;
+	int i;
+
+	for (i = 0; mail->n < size; i = (i + 1) % 71) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		if (i < 70)
+			buf_putc(mail, abc[x % 40]);
+		else
+			buf_puts(mail, "\r\n");
+	}
+}
+
 int
 main(void)
 {
 	struct buf plain = { 0 }, base64 = { 0 }, chinese = { 0 }, odd = { 0 };
+	struct buf large = { 0 };
 	int i;
 
 	buf_puts(&plain, HEAD "\r\n");
@@ -103,15 +123,20 @@ main(void)
 	    "\xe6\xaf\x94\xe9\xa2\x84\xe6\x9c\x9f\xe7\x9a\x84\xe5\xa5\xbd"
 	    "\xef\xbc\x8c\xe8\xaf\xb7\xe7\x9c\x8b\xe3\x80\x82\r\n");
 	buf_puts(&odd, HEAD "\r\n");
-	fill(&odd, 4096, "4 1-2_3:K J1z5-7_9:1 2-4 zJK\r\n"); /* all anchors */
+	/* places to look at, and none that is anything */
+	fill(&odd, 4096, "AA11 219-09 1234 5678-t-a_:/yJ --\r\n");
+	buf_puts(&large, HEAD "\r\n");
+	fill_random(&large, 65536);
 	printf("{");
 	measure("plain", &plain, false);
 	measure("base64", &base64, false);
 	measure("chinese", &chinese, false);
-	measure("worst", &odd, true);
+	measure("worst", &odd, false);
+	measure("large", &large, true);
 	buf_free(&plain);
 	buf_free(&base64);
 	buf_free(&chinese);
 	buf_free(&odd);
+	buf_free(&large);
 	return 0;
 }
