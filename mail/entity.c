@@ -148,11 +148,13 @@ read_encoding(struct mime_part *p, const struct header *h, const char **why)
 		{ "base64", MIME_BASE64 } };
 	const struct header_field *f =
 	    header_find(h, "Content-Transfer-Encoding", 0);
+	struct str value;
 	size_t i;
 
 	if (f != NULL) {
+		value = header_trim(f->value);
 		for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-			if (str_ieq(str_trim(f->value), str_of(names[i].name)))
+			if (str_ieq(value, str_of(names[i].name)))
 				break;
 		}
 		if (i == sizeof(names) / sizeof(names[0])) {
@@ -387,7 +389,7 @@ version_valid(const struct header *h)
 
 	if (f == NULL)
 		return true;
-	v = str_trim(f->value);
+	v = header_trim(f->value);
 	return str_starts(v, str_lit("1.0")) &&
 	       (v.n == 3 || v.p[3] == ' ' || v.p[3] == '\t' || v.p[3] == '(' ||
 		   v.p[3] == '\r');

@@ -184,12 +184,24 @@ header_count(const struct header *h, const char *name)
 	return n;
 }
 
+struct str
+header_trim(struct str value)
+{
+	while (value.n > 0 && strchr(" \t\r\n", value.p[0]) != NULL) {
+		value.p++;
+		value.n--;
+	}
+	while (value.n > 0 && strchr(" \t\r\n", value.p[value.n - 1]) != NULL)
+		value.n--;
+	return value;
+}
+
 void
 header_unfold(struct buf *out, struct str value)
 {
 	size_t i;
 
-	value = str_trim(value);
+	value = header_trim(value);
 	for (i = 0; i < value.n; i++) {
 		if (value.p[i] != '\r' && value.p[i] != '\n')
 			buf_putc(out, value.p[i]);

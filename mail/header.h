@@ -50,6 +50,8 @@ const struct header_field *header_find(
     const struct header *h, const char *name, size_t nth);
 size_t header_count(const struct header *h, const char *name);
 
+/* Without white space and folds around it. */
+struct str header_trim(struct str value);
 /* Without folds, trimmed; bytes otherwise as they are. */
 void header_unfold(struct buf *out, struct str value);
 /*

@@ -407,10 +407,13 @@ name_check(const struct mailbox *m, const char **why)
 	ok = !name_poses(buf_str(&text)) ||
 	     (address_parse(&a, str_trim(buf_str(&text))) == ADDRESS_OK &&
 		 address_eq(&a, &m->address));
-	if (ok && strstr(buf_cstr(&text), "=?") != NULL)
-		ok = false;
 	if (!ok)
 		*why = "The display name looks like an address or hides text.";
+	if (ok && strstr(buf_cstr(&text), "=?") != NULL) {
+		*why = "The display name has an encoded word that is not "
+		       "UTF-8, ASCII or Latin-1.";
+		ok = false;
+	}
 	buf_free(&text);
 	return ok;
 }

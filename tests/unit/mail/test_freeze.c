@@ -252,6 +252,35 @@ test_result(void **state)
 	freeze_free(f);
 }
 
+/* A long value may stand on the line behind its name, and many do so. */
+static void
+test_folded_at_once(void **state)
+{
+	static const char in[] =
+	    "From:\r\n Bot <bot@example.org>\r\nTo:\r\n\tann@example.net\r\n"
+	    "Subject:\r\n hi\r\nDate:\r\n Tue, 14 Nov 2023 22:13:20 +0000\r\n"
+	    "Message-ID:\r\n\t<a@b.example>\r\nIn-Reply-To:\r\n <c@d>\r\n"
+	    "MIME-Version:\r\n 1.0\r\n"
+	    "Content-Type:\r\n text/plain;\r\n charset=utf-8\r\n"
+	    "Content-Transfer-Encoding:\r\n quoted-printable\r\n"
+	    "Content-Disposition:\r\n inline\r\n\r\n=C3=A9\r\n";
+	struct freeze *f;
+	const struct freeze_info *i;
+
+	(void)state;
+	assert_int_equal(run(str_of(in), false), E_NONE);
+	f = start(false, SIZE_MAX_HERE);
+	(void)freeze_feed(f, in, sizeof(in) - 1);
+	assert_int_equal(freeze_finish(f), E_NONE);
+	i = freeze_info(f);
+	assert_string_equal(i->subject, "hi");
+	assert_string_equal(i->message_id, "<a@b.example>");
+	assert_string_equal(i->in_reply_to, "<c@d>");
+	assert_true(
+	    str_eq(buf_str(&i->rcpt), str_lit("t ann@example.net\n")));
+	freeze_free(f);
+}
+
 #define PART "--b\r\nContent-Type: text/plain\r\n\r\nhi\r\n"
 #define TYPE(t) OK "MIME-Version: 1.0\r\n" t "\r\n\r\nx\r\n"
 
@@ -442,6 +471,7 @@ main(void)
 		cmocka_unit_test(test_line_length),
 		cmocka_unit_test(test_header_limits),
 		cmocka_unit_test(test_result),
+		cmocka_unit_test(test_folded_at_once),
 		cmocka_unit_test(test_mime),
 		cmocka_unit_test(test_bombs),
 		cmocka_unit_test(test_nested_comments),
