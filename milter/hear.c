@@ -38,6 +38,8 @@ hear_offer(struct milter *m, struct str data)
 		return false;
 	m->ready = true;
 	m->steps &= MILTER_STEPS;
+	if (version < MILTER_VERSION_DATA) /* it knows no such step */
+		m->steps |= MILTER_NO_DATA;
 	return version >= MILTER_VERSION_MIN && version <= MILTER_VERSION;
 }
 

@@ -17,6 +17,7 @@
 
 #define MILTER_VERSION 6
 #define MILTER_VERSION_MIN 2
+#define MILTER_VERSION_DATA 4 /* the first that hears of DATA */
 #define MILTER_CHUNK 65535 /* of a body */
 #define MILTER_REPLY_MAX (1024 * 1024)
 

@@ -41,6 +41,7 @@ struct world {
 	struct milter_gate *gate;
 	unsigned accepted;
 	uint32_t steps; /* the filter can do without */
+	uint32_t version; /* that it speaks; 0: ours */
 	const char *at; /* letters answered by `say` instead of "c" */
 	struct str say; /* packets */
 	bool mute;
@@ -112,7 +113,7 @@ answer(struct world *w, char letter)
 
 	if (letter == 'O') {
 		at = milter_packet_begin(&b, 'O');
-		buf_u32(&b, 6);
+		buf_u32(&b, w->version != 0 ? w->version : 6);
 		buf_u32(&b, 0x1ff);
 		buf_u32(&b, w->steps);
 		milter_packet_end(&b, at);

@@ -49,6 +49,29 @@ test_what_it_is_told(void **state)
 		       "LX-Empty||\nDEi|msg_1|\nE\n");
 }
 
+/* An old one would take DATA for nonsense; one from the future is none. */
+static void
+test_versions(void **state)
+{
+	static const struct {
+		uint32_t version;
+		bool fine, data;
+	} facts[] = { { 1, false, false }, { 2, true, false },
+		{ 3, true, false }, { 4, true, true }, { 6, true, true },
+		{ 7, false, false } };
+	struct world *w = *state;
+	size_t i;
+
+	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+		w->version = facts[i].version;
+		assert_int_equal(show(w)->verdict,
+		    facts[i].fine ? MILTER_ACCEPT : MILTER_FAILED);
+		assert_int_equal(
+		    memmem(w->told.p, w->told.n, "\nT\n", 3) != NULL,
+		    facts[i].data);
+	}
+}
+
 #define P(n, s) "\0\0\0" n s
 #define SAY(s)                                                                 \
 	{                                                                      \
@@ -291,6 +314,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_what_it_is_told),
+		T(test_versions),
 		T(test_verdicts),
 		T(test_silence),
 		T(test_room),
