@@ -18,6 +18,7 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "base/xalloc.h"
+#include "mail/address.h"
 #include "net/ledger.h"
 #include "smtpd/reply.h"
 #include "store/credential.h"
@@ -208,14 +209,25 @@ sign_in(struct smtpd_session *s, struct str name, struct str password)
 	    cancel_sign_in);
 }
 
+/* Also a name with U-labels, as a person writes a domain. */
+static bool
+is_name_of(const char *name, const char *address)
+{
+	struct address a, b;
+
+	return str_ieq(str_of(name), str_of(address)) ||
+	       (address_parse(&a, str_of(name)) == ADDRESS_OK &&
+		   address_parse(&b, str_of(address)) == ADDRESS_OK &&
+		   address_eq(&a, &b));
+}
+
 static void
 on_signed_in(void *arg, enum err_code code, struct store_cred *cred)
 {
 	struct smtpd_session *s = arg;
 
 	session_answered(s);
-	if (code == E_NONE &&
-	    !str_ieq(str_of(s->auth_name), str_of(cred->address)))
+	if (code == E_NONE && !is_name_of(s->auth_name, cred->address))
 		code = E_UNKNOWN_API_KEY;
 	if (code == E_NONE && cred->scope != 's' && !cred->smtp_wide)
 		code = E_KEY_SCOPE;

@@ -28,7 +28,6 @@
 
 #define STEP 16384 /* bytes framed at a time */
 
-static bool spoke_before_354(struct smtpd_session *s);
 static void begin_data(struct smtpd_session *s);
 static void begin_submit(struct smtpd_session *s);
 static bool feed_some(struct smtpd_session *s);
@@ -46,8 +45,7 @@ void
 cmd_data(struct smtpd_session *s, const struct smtp_command *cmd)
 {
 	(void)cmd;
-	if (!spoke_before_354(s))
-		auth_recheck(s, begin_data);
+	auth_recheck(s, begin_data);
 }
 
 void
@@ -55,6 +53,8 @@ data_input(struct smtpd_session *s)
 {
 	while (s->waiting == NULL && (s->state & ST_DATA) != 0 && feed_some(s))
 		;
+	if (s->eof && s->waiting == NULL && (s->state & ST_DATA) != 0)
+		session_leave(s, "client went away");
 	session_turn(s);
 }
 
@@ -75,8 +75,8 @@ tx_free(struct smtpd_tx *tx)
 }
 
 /* RFC 2920 3.1: DATA ends a group, so nothing may stand behind it yet. */
-static bool
-spoke_before_354(struct smtpd_session *s)
+bool
+data_came_early(struct smtpd_session *s)
 {
 	if (evbuffer_get_length(net_stream_input(s->stream)) == 0)
 		return false;
@@ -88,7 +88,7 @@ spoke_before_354(struct smtpd_session *s)
 static void
 begin_data(struct smtpd_session *s)
 {
-	if (spoke_before_354(s))
+	if (data_came_early(s))
 		return;
 	smtp_data_init(&s->tx->data);
 	s->tx->began_ms = clock_mono_ms();
@@ -243,7 +243,7 @@ tell_stored(struct smtpd_session *s, const struct submit_outcome *out)
 {
 	char id[UUID_ID_MAX];
 
-	s->idle_commands = 0;
+	s->idle_commands = s->errors = 0; /* one of those who send */
 	uuid_to_id(id, "msg_", &out->message);
 	log_info("smtpd.stored", KV("session", s->id),
 	    KV("tenant", s->cred->tenant), KV("inbox", s->cred->address),

@@ -13,14 +13,15 @@
 #include "smtpd/reply.h"
 #include "store/credential.h"
 
-static bool is_own_address(struct smtpd_session *s, struct str path);
+static bool is_own_address(
+    struct smtpd_session *s, const struct smtp_command *cmd);
 static bool fits(struct smtpd_session *s, const struct smtp_command *cmd);
 static void accept_sender(struct smtpd_session *s);
 
 void
 cmd_mail(struct smtpd_session *s, const struct smtp_command *cmd)
 {
-	if (!is_own_address(s, cmd->path) || !fits(s, cmd))
+	if (!is_own_address(s, cmd) || !fits(s, cmd))
 		return;
 	s->tx = xcalloc(1, sizeof *s->tx);
 	s->tx->size = cmd->size;
@@ -32,10 +33,11 @@ cmd_mail(struct smtpd_session *s, const struct smtp_command *cmd)
 }
 
 static bool
-is_own_address(struct smtpd_session *s, struct str path)
+is_own_address(struct smtpd_session *s, const struct smtp_command *cmd)
 {
+	struct str path = cmd->path;
 	char quoted[REPLY_QUOTED_MAX];
-	struct address from, own;
+	struct address from = { 0 }, own;
 	enum address_result result = ADDRESS_EMPTY;
 
 	if (path.n > 0)
@@ -44,6 +46,12 @@ is_own_address(struct smtpd_session *s, struct str path)
 		reply_refuse_as(s, E_INVALID_ADDRESS, "501 5.1.7",
 		    "The sender <%s> is not an address: %s",
 		    reply_quote(quoted, path), address_result_text(result));
+		return false;
+	}
+	if (!cmd->smtputf8 && (from.utf8_local || from.utf8_domain)) {
+		reply_refuse(s, E_SMTPUTF8_NEEDED,
+		    "The sender <%s> needs SMTPUTF8, which MAIL did not say",
+		    reply_quote(quoted, path));
 		return false;
 	}
 	if (result == ADDRESS_OK &&

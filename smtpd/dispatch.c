@@ -82,6 +82,8 @@ dispatch_input(struct smtpd_session *s)
 	if (s->eof && s->waiting == NULL &&
 	    (s->state & (ST_COMMANDS | ST_DATA)) != 0)
 		session_leave(s, "client went away");
+	else if (s->smtpd->drained != NULL)
+		session_drain(s); /* what was begun is answered */
 }
 
 void
@@ -97,6 +99,18 @@ dispatch_early(struct smtpd_session *s, const char *p, size_t n)
 	else
 		reply_expel(s, E_PROTOCOL_VIOLATION, NULL,
 		    "You spoke before the greeting");
+}
+
+/* Is the line to come one of AUTH, or an answer to it? RFC 4954 4, 6. */
+static bool
+signs_in(const struct smtpd_session *s, struct evbuffer *in)
+{
+	char word[5] = "";
+
+	return s->auth_step != AUTH_NONE ||
+	       (evbuffer_copyout(in, word, sizeof word) == sizeof word &&
+		   str_ieq(
+		       (struct str){ word, sizeof word }, str_lit("AUTH ")));
 }
 
 /*
@@ -121,8 +135,9 @@ line_take(struct smtpd_session *s, char **line, size_t *n)
 		}
 	}
 	if (len > SMTP_AUTH_LINE_MAX + 2) {
-		reply_expel(
-		    s, E_SYNTAX_ERROR, "500 5.5.2", "The line is too long");
+		reply_expel(s, E_SYNTAX_ERROR,
+		    signs_in(s, in) ? "500 5.5.6" : "500 5.5.2",
+		    "The line is too long");
 		return false;
 	}
 	if (lf.pos < 0)
@@ -163,6 +178,9 @@ dispatch(struct smtpd_session *s, const struct smtp_command *cmd)
 		    "The line has a NUL, a bare CR or a control character");
 		return;
 	}
+	/* Also where it is refused: the body would run as commands. */
+	if (cmd->verb == SMTP_DATA && data_came_early(s))
+		return;
 	if (verb_refused(s, cmd) || order_refused(s, cmd) ||
 	    syntax_refused(s, cmd))
 		return;

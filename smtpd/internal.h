@@ -171,7 +171,9 @@ void auth_recheck(
 /* 550 5.7.1 [unknown_api_key] and leave. */
 void auth_revoked(struct smtpd_session *s);
 
-/* cmd_data.c: message bytes are in the input buffer. */
+/* cmd_data.c: bytes stand behind DATA; the session is leaving then. */
+bool data_came_early(struct smtpd_session *s);
+/* Message bytes are in the input buffer. */
 void data_input(struct smtpd_session *s);
 void tx_free(struct smtpd_tx *tx);
 

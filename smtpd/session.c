@@ -58,7 +58,10 @@ smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
 {
 	static const char busy[] = "421 4.7.0 [too_many_errors] Too many "
 				   "connections. Close some, then try "
-				   "again.\r\n";
+				   "again.\r\n",
+			  stopping[] = "421 4.3.2 This server is shutting "
+				       "down; connect again later\r\n";
+	const char *why = smtpd->drained != NULL ? stopping : busy;
 	struct smtpd_session *s;
 	int place = -1;
 
@@ -68,8 +71,8 @@ smtpd_accept(struct smtpd *smtpd, evutil_socket_t fd,
 		!net_ledger_enter(smtpd->ledger, smtpd->worker, peer,
 		    smtpd->set.peer_max, &place))) {
 		if (!implicit)
-			(void)!send(fd, busy, sizeof busy - 1,
-			    MSG_DONTWAIT | MSG_NOSIGNAL);
+			(void)!send(
+			    fd, why, strlen(why), MSG_DONTWAIT | MSG_NOSIGNAL);
 		evutil_closesocket(fd);
 		return;
 	}

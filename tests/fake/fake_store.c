@@ -36,6 +36,7 @@ struct submit {
 	void *arg;
 	struct uuid id;
 	unsigned feeds;
+	bool finished;
 };
 
 static struct submit *held_back;
@@ -181,8 +182,8 @@ submit_begin(const struct store_cred *cred, const struct submit_envelope *env,
 	size_t i;
 
 	fake_store.begun++;
-	*sub =
-	    (struct submit){ cred->store, done, room, arg, uuid_v7_new(), 0 };
+	*sub = (struct submit){ cred->store, done, room, arg, uuid_v7_new(), 0,
+		false };
 	buf_clear(&fake_store.message);
 	buf_clear(&fake_store.rcpts);
 	buf_clear(&fake_store.notify);
@@ -211,7 +212,10 @@ submit_feed(struct submit *sub, const void *p, size_t n)
 	buf_add(&fake_store.message, p, n);
 	if (fake_store.stingy == 0 || ++sub->feeds % fake_store.stingy != 0)
 		return true;
-	loop_defer(sub->store->loop, make_room, sub);
+	if (fake_store.hold)
+		held_back = sub;
+	else
+		loop_defer(sub->store->loop, make_room, sub);
 	return false;
 }
 
@@ -242,6 +246,7 @@ void
 submit_finish(struct submit *sub)
 {
 	fake_store.finished++;
+	sub->finished = true;
 	loop_undefer(sub->store->loop, make_room, sub);
 	if (fake_store.hold)
 		held_back = sub;
@@ -253,7 +258,8 @@ void
 fake_store_let_go(void)
 {
 	if (held_back != NULL)
-		loop_defer(held_back->store->loop, submit_answer, held_back);
+		loop_defer(held_back->store->loop,
+		    held_back->finished ? submit_answer : make_room, held_back);
 	held_back = NULL;
 }
 

@@ -21,7 +21,7 @@ struct fake_store {
 	bool revoked; /* every key is dead from now on */
 	bool touch_down; /* touches find no database */
 	bool stale; /* what is known of a key must be asked again */
-	bool hold; /* do not answer submissions yet */
+	bool hold; /* do not answer submissions yet, nor make room */
 	int mode; /* of the inbox: 2 gated_send */
 	bool unverified; /* its domain */
 	enum err_code outcome; /* of the next submission */

@@ -276,8 +276,7 @@ test_folded_at_once(void **state)
 	assert_string_equal(i->subject, "hi");
 	assert_string_equal(i->message_id, "<a@b.example>");
 	assert_string_equal(i->in_reply_to, "<c@d>");
-	assert_true(
-	    str_eq(buf_str(&i->rcpt), str_lit("t ann@example.net\n")));
+	assert_true(str_eq(buf_str(&i->rcpt), str_lit("t ann@example.net\n")));
 	freeze_free(f);
 }
 

@@ -153,6 +153,25 @@ test_errors_are_capped(void **state)
 	assert_true(f->closed);
 }
 
+/* A session that is kept for days is not cut for what went wrong in all. */
+static void
+test_a_message_wipes_errors(void **state)
+{
+	struct fixture *f = *state;
+	int i, round;
+
+	talk_sign_in(f);
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 9; i++) {
+			SAY(f, "FOO\r\n");
+			EXPECT(f, "500 5.5.2");
+		}
+		SAY(f, ENVELOPE "DATA\r\n");
+		SAY(f, HEAD ".\r\n");
+		EXPECT(f, "250 2.1.0", "250 2.1.5", "354", "250 2.6.0");
+	}
+}
+
 static void
 test_idle_commands_are_capped(void **state)
 {
@@ -180,6 +199,21 @@ test_endless_line_is_cut(void **state)
 	f->seen_n = 0;
 	talk_say(f, big, sizeof big);
 	EXPECT(f, "500 5.5.2");
+	assert_true(f->closed);
+	close(f->fd);
+	memcpy(big, "auth plain ", 11); /* RFC 4954 6 */
+	talk_dial(f, true);
+	SAY(f, "EHLO x\r\n");
+	f->seen_n = 0;
+	talk_say(f, big, sizeof big);
+	EXPECT(f, "500 5.5.6");
+	assert_true(f->closed);
+	close(f->fd);
+	talk_dial(f, true);
+	SAY(f, "EHLO x\r\nAUTH PLAIN\r\n");
+	f->seen_n = 0;
+	talk_say(f, big, sizeof big);
+	EXPECT(f, "500 5.5.6");
 	assert_true(f->closed);
 }
 
@@ -266,6 +300,29 @@ test_half_close_after_dot(void **state)
 	assert_true(f->closed);
 }
 
+/* Its side is shut while the message waits for room: nothing more comes. */
+static void
+test_half_close_in_data(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_store.stingy = 1;
+	fake_store.hold = true;
+	talk_sign_in(f);
+	SAY(f, ENVELOPE "DATA\r\n");
+	f->seen_n = 0;
+	assert_int_equal(
+	    send(f->fd, HEAD, sizeof HEAD - 1, MSG_NOSIGNAL), sizeof HEAD - 1);
+	shutdown(f->fd, SHUT_WR);
+	talk_settle(f);
+	assert_false(f->closed);
+	fake_store_let_go();
+	talk_settle(f);
+	assert_true(f->closed);
+	assert_int_equal(smtpd_count(f->smtpd), 0);
+	assert_int_equal(fake_store.cancelled, 1);
+}
+
 static void
 test_hang_up_anywhere(void **state)
 {
@@ -304,13 +361,14 @@ test_drain(void **state)
 	smtpd_drain(f->smtpd, on_drained, &drained);
 	talk_settle(f);
 	assert_false(drained);
-	SAY(f, HEAD ".\r\n"); /* what was begun is finished */
-	EXPECT(f, "250 2.6.0");
-	SAY(f, "NOOP\r\n");
-	EXPECT(f, "421 4.3.2");
+	SAY(f, HEAD ".\r\n"); /* what was begun is finished, and no more */
+	EXPECT(f, "250 2.6.0", "421 4.3.2");
 	assert_true(f->closed);
 	talk_hang_up(f);
 	assert_true(drained);
+	talk_dial(f, false); /* a balancer's, whose header came late */
+	EXPECT(f, "421 4.3.2 ");
+	assert_true(f->closed);
 }
 
 /* Another connection; the client's end. */
@@ -398,12 +456,14 @@ main(void)
 		T(test_endless_data_is_cut),
 		T(test_auth_failures_are_capped),
 		T(test_errors_are_capped),
+		T(test_a_message_wipes_errors),
 		T(test_idle_commands_are_capped),
 		T(test_endless_line_is_cut),
 		T(test_slow_reader),
 		T(test_back_pressure),
 		T(test_hang_up_after_dot),
 		T(test_half_close_after_dot),
+		T(test_half_close_in_data),
 		T(test_hang_up_anywhere),
 		T(test_drain),
 		T(test_stress),

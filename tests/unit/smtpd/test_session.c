@@ -110,6 +110,10 @@ test_with_tls(void **state)
 		    "Z29vZA==\r\n", "235 2.7.0", false },
 		{ "EHLO x\r\nAUTH LOGIN Ym90QGV4YW1wbGUub3Jn\r\n", "YmFk\r\n",
 		    "535 5.7.8 [unknown_api_key]", false },
+		/* the same name in another spelling */
+		{ "EHLO x\r\n",
+		    "AUTH PLAIN ACJib3QiQEVYQU1QTEUub3JnAGdvb2Q=\r\n",
+		    "235 2.7.0", false },
 		/* another name with a good key */
 		{ "EHLO x\r\n",
 		    "AUTH PLAIN AGV2aWxAZXhhbXBsZS5vcmcAZ29vZA=="
@@ -171,6 +175,15 @@ test_signed_in(void **state)
 		{ SIGNED_IN "MAIL FROM:<bot@example.org>\r\n"
 			    "RCPT TO:<a@localhost>\r\n",
 		    "DATA\r\n", "554 5.5.1", false },
+		/* a body sent blindly is no commands, refused or not */
+		{ SIGNED_IN "MAIL FROM:<bot@example.org>\r\n"
+			    "RCPT TO:<a@localhost>\r\n",
+		    "DATA\r\nRSET\r\n" ENVELOPE, "554 5.5.0", true },
+		{ SIGNED_IN, "DATA\r\nx", "554 5.5.0", true },
+		{ SIGNED_IN, "MAIL FROM:<bot@b\xc3\xbc.example>\r\n",
+		    "550 5.6.7 [smtputf8_needed]", false },
+		{ SIGNED_IN, "MAIL FROM:<bot@b\xc3\xbc.example> SMTPUTF8\r\n",
+		    "550 5.7.1 [sender_mismatch]", false },
 	};
 
 	try_facts(*state, true, facts, sizeof facts / sizeof *facts);
