@@ -109,9 +109,28 @@ finding_domain_mixed(struct str domain)
 
 /* ---- neighbours */
 
+/* Under each of these anybody may have a name. */
+static bool
+is_shared(struct str d)
+{
+	static const char *const shared[] = { "github.io", "gitlab.io",
+		"pages.dev", "workers.dev", "web.app", "firebaseapp.com",
+		"appspot.com", "netlify.app", "vercel.app", "herokuapp.com",
+		"onrender.com", "azurewebsites.net", "windows.net",
+		"cloudfront.net", "amazonaws.com", "blogspot.com",
+		"wordpress.com", "weebly.com", "wixsite.com", "myshopify.com",
+		"duckdns.org", "ngrok.io", "trycloudflare.com", "r2.dev" };
+	size_t i;
+
+	for (i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+		if (str_ieq(d, str_of(shared[i])))
+			return true;
+	return false;
+}
+
 /*
  * Where the part of `d` begins that somebody owns: the last two labels, or
- * three under what looks like "co.uk" or "com.au".
+ * three under what looks like "co.uk" or "com.au", or is shared.
  */
 static size_t
 owned(struct str d)
@@ -128,8 +147,10 @@ owned(struct str d)
 		return 0;
 	second = (struct str){ d.p + dot[1] + 1, dot[0] - dot[1] - 1 };
 	for (i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-		if (d.n - dot[0] == 3 && str_eq(second, str_of(shared[i])))
+		if (d.n - dot[0] == 3 && str_ieq(second, str_of(shared[i])))
 			return dots == 3 ? dot[2] + 1 : 0;
+	if (is_shared((struct str){ d.p + dot[1] + 1, d.n - dot[1] - 1 }))
+		return dots == 3 ? dot[2] + 1 : 0;
 	return dot[1] + 1;
 }
 

@@ -129,34 +129,76 @@ is_odd(struct str target)
 	       is_number(finding_link_host(target));
 }
 
-/* Endings of files that are also endings of domains. */
-static bool
-is_file_ending(struct str label)
-{
-	static const char *const endings[] = { "md", "js", "py", "sh", "rs",
-		"pl", "ps", "ai", "cc", "so", "zip", "mov", "net" };
-	size_t i;
+/*
+ * Endings of files, each between spaces. Some are endings of domains too, but
+ * rare ones; ".pl", ".ai" and ".cc" are more often those of a host.
+ */
+static const char files[] =
+    " md js py sh rs ps so zip mov pdf txt text log csv tsv json jsonl xml "
+    "yaml "
+    "yml toml ini conf cfg lock html htm xhtml css scss ts tsx jsx mjs java "
+    "kt go rb php sql cpp hpp diff patch doc docx docm xls xlsx xlsm ppt pptx "
+    "odt ods odp rtf tex epub eml msg ics vcf png jpg jpeg gif svg webp bmp "
+    "tif tiff heic ico psd mp3 wav ogg flac mp4 webm avi mkv gz tgz bz2 xz tar "
+    "rar iso exe msi dmg pkg deb rpm apk jar bat cmd dll bin dat db sqlite "
+    "parquet ipynb bak tmp ";
 
-	for (i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
-		if (str_ieq(label, str_of(endings[i])))
-			return true;
-	return false;
+/*
+ * Endings that make a host of a word with capitals in it; those of `said` do
+ * so in the middle of a sentence too.
+ */
+static const char known[] =
+    " info biz name pro mobi app dev cloud online site shop store xyz top club "
+    "live vip work tech email io ai co me tv cc us uk ca au nz ie se no dk fi "
+    "cz sk hu ro bg gr pt tr ua ru kz il ae sa in id sg my th vn kr hk tw za "
+    "mx ar cl pe mil int ";
+static const char said[] =
+    " com org net edu gov bank de fr it es nl ch at be pl eu br cn jp ";
+
+/* Names of things, which nobody takes for hosts. */
+static const char things[] = " asp.net ado.net vb.net ";
+
+static bool
+listed(const char *list, struct str word)
+{
+	char text[24] = " ";
+
+	if (word.n + 3 > sizeof(text))
+		return false;
+	memcpy(text + 1, word.p, word.n);
+	str_lower(text + 1, word.n);
+	text[word.n + 1] = ' ';
+	text[word.n + 2] = '\0';
+	return strstr(list, text) != NULL;
 }
 
-/* A host without scheme, as people write it: "shop.example/x". */
+/* Brackets, quotes and stops around a word are not it. */
 static struct str
-bare_host(struct str s)
+bare(struct str s)
 {
-	struct str host = until(s, "/?#:"), rest = host, label = { NULL, 0 };
-	struct str none = { s.p, 0 };
-	bool www = str_istarts(host, str_lit("www."));
+	while (s.n > 0 && strchr("(<[{\"'", s.p[0]) != NULL)
+		s = skip(s, 1);
+	while (s.n > 0 && strchr(".,;:!?)>]}\"'", s.p[s.n - 1]) != NULL)
+		s.n--;
+	return s;
+}
+
+/* The last label of what can be a host by its characters; else empty. */
+static struct str
+top_label(struct str host, bool *capitals)
+{
+	struct str rest = host, label = { NULL, 0 }, none = { host.p, 0 };
 	size_t i, labels = 0;
 
-	for (i = 0; i < host.n; i++)
-		if (!(host.p[i] >= 'a' && host.p[i] <= 'z') &&
-		    !(host.p[i] >= '0' && host.p[i] <= '9') &&
-		    host.p[i] != '-' && host.p[i] != '.' && host.p[i] >= 0)
+	*capitals = false;
+	for (i = 0; i < host.n; i++) {
+		if (host.p[i] >= 'A' && host.p[i] <= 'Z')
+			*capitals = true;
+		else if (!is_alpha(host.p[i]) &&
+			 !(host.p[i] >= '0' && host.p[i] <= '9') &&
+			 host.p[i] != '-' && host.p[i] != '.' && host.p[i] >= 0)
 			return none;
+	}
 	while (rest.n > 0) {
 		label = str_split(&rest, '.');
 		if (label.n == 0)
@@ -168,7 +210,35 @@ bare_host(struct str s)
 	for (i = 0; i < label.n; i++)
 		if (label.p[i] >= '0' && label.p[i] <= '9')
 			return none;
-	return www || !is_file_ending(label) || host.n < s.n ? host : none;
+	return label;
+}
+
+/*
+ * A host without scheme, as people write it: "shop.example/x"; `alone`: it is
+ * all of the link's text.
+ */
+static struct str
+bare_host(struct str s, bool alone)
+{
+	struct str host = until(bare(s), "/?#:"), none = { s.p, 0 }, label;
+	bool capitals;
+
+	label = top_label(host, &capitals);
+	if (label.n == 0)
+		return none;
+	if (str_istarts(host, str_lit("www.")))
+		return host;
+	if (listed(things, host))
+		return none;
+	if (!alone)
+		return listed(said, label) && host.n - label.n > 3 ? host
+								   : none;
+	if (listed(files, label))
+		return host.n < bare(s).n ? host : none;
+	if (capitals)
+		return listed(said, label) || listed(known, label) ? host
+								   : none;
+	return host;
 }
 
 /* The host that a link's text names, if it does. */
@@ -180,23 +250,38 @@ shown_host(struct str text)
 
 	while (rest.n > 0) {
 		word = str_split(&rest, ' ');
-		host = finding_link_host(word);
-		if (host.n == 0 && (one || str_istarts(word, str_lit("www."))))
-			host = bare_host(word);
+		host = finding_link_host(bare(word));
+		if (host.n == 0)
+			host = bare_host(word, one);
 		if (host.n > 0)
 			return host;
 	}
 	return (struct str){ text.p, 0 };
 }
 
+/* Is `one` among addresses with commas between them? */
+static bool
+is_among(struct str list, struct str one)
+{
+	while (list.n > 0)
+		if (str_ieq(str_trim(str_split(&list, ',')), one))
+			return true;
+	return false;
+}
+
+/* "Ann <ann@x.example>": the text names another address than the link. */
 static bool
 mail_differs(struct str target, struct str text)
 {
-	struct str to = until(skip(target, strlen("mailto:")), "?");
+	struct str to = until(skip(target, strlen("mailto:")), "?"), word;
 
-	return memchr(text.p, '@', text.n) != NULL &&
-	       memchr(text.p, ' ', text.n) == NULL && to.n > 0 &&
-	       !str_ieq(to, text);
+	while (to.n > 0 && text.n > 0) {
+		word = bare(str_split(&text, ' '));
+		if (memchr(word.p, '@', word.n) != NULL && word.p[0] != '@' &&
+		    !is_among(to, word))
+			return true;
+	}
+	return false;
 }
 
 void
