@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "mail/address.h"
 #include "mail/finding_spoof.h"
 #include "mail/header.h"
@@ -123,6 +124,43 @@ has(struct str bytes, const char *what, size_t n)
 #define WIDE_VBA "_\0V\0B\0A\0_\0P\0R\0O\0J\0E\0C\0T"
 #define WIDE_PACKAGE "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e"
 
+/*
+ * Is the name `p` in a PDF this one? "#61" stands for "a" in one (ISO 32000
+ * 7.3.5), which hides it from whoever compares bytes.
+ */
+static bool
+is_pdf_name(struct str p, const char *name)
+{
+	unsigned char c;
+
+	for (; *name != '\0'; name++) {
+		if (p.n == 0)
+			return false;
+		if (p.p[0] == '#' && p.n > 2 && hex_decode(&c, 1, p.p + 1, 2))
+			p = (struct str){ p.p + 2, p.n - 2 };
+		else
+			c = (unsigned char)p.p[0];
+		if (c != (unsigned char)*name)
+			return false;
+		p = (struct str){ p.p + 1, p.n - 1 };
+	}
+	return true;
+}
+
+static bool
+has_pdf_name(struct str bytes, const char *name)
+{
+	const char *at, *end = bytes.p + bytes.n;
+
+	for (at = bytes.p;
+	     bytes.n > 0 && (at = memchr(at, '/', (size_t)(end - at))) != NULL;
+	     at++)
+		if (is_pdf_name(
+			(struct str){ at + 1, (size_t)(end - at - 1) }, name))
+			return true;
+	return false;
+}
+
 static void
 look_inside(
     struct findings *f, struct str name, const char *sniffed, struct str bytes)
@@ -133,9 +171,10 @@ look_inside(
 		if (HAS(bytes, WIDE_PACKAGE))
 			findings_add(f, FINDING_FILE_ENCRYPTED, name);
 	} else if (strcmp(sniffed, "PDF document") == 0) {
-		if (HAS(bytes, "/Encrypt"))
+		if (has_pdf_name(bytes, "Encrypt"))
 			findings_add(f, FINDING_FILE_ENCRYPTED, name);
-		if (HAS(bytes, "/JavaScript") || HAS(bytes, "/Launch"))
+		if (has_pdf_name(bytes, "JavaScript") ||
+		    has_pdf_name(bytes, "Launch"))
 			findings_add(f, FINDING_FILE_MACRO, name);
 	} else if (strcmp(sniffed, "RTF document") == 0) {
 		if (HAS(bytes, "\\objdata"))
@@ -229,12 +268,15 @@ static void
 compare_known(
     struct findings *f, const struct finding_spoof *spoof, const char *domain)
 {
+	const char *owned;
 	size_t i;
 
-	for (i = 0; i < sizeof(well_known) / sizeof(well_known[0]); i++)
-		if (finding_spoof_like(spoof, same_depth(domain, well_known[i]),
-			well_known[i]))
+	for (i = 0; i < sizeof(well_known) / sizeof(well_known[0]); i++) {
+		owned = same_depth(domain, well_known[i]);
+		if (finding_spoof_like(spoof, owned, well_known[i]) ||
+		    finding_domain_alike(str_of(owned), str_of(well_known[i])))
 			tell_like(f, domain, well_known[i]);
+	}
 }
 
 void

@@ -17,6 +17,25 @@ says(struct str path, const char *what)
 	return memmem(path.p, path.n, what, strlen(what)) != NULL;
 }
 
+/* Where documents of Microsoft and of OpenDocument keep what runs. */
+static bool
+is_macro(struct str path)
+{
+	return says(path, "vbaProject.bin") || says(path, "macrosheets/") ||
+	       says(path, "embeddings/oleObject") || says(path, "activeX/") ||
+	       str_starts(path, str_lit("Basic/")) ||
+	       str_starts(path, str_lit("Scripts/"));
+}
+
+/* "../x", "/x", "c:\\x": a careless program unpacks it elsewhere. */
+static bool
+leads_out(struct str path)
+{
+	return says(path, "../") || says(path, "..\\") ||
+	       (path.n > 0 && (path.p[0] == '/' || path.p[0] == '\\')) ||
+	       (path.n > 2 && path.p[1] == ':' && path.p[2] == '\\');
+}
+
 static void
 take_entry(struct findings *f, const char *file, struct str path)
 {
@@ -26,13 +45,13 @@ take_entry(struct findings *f, const char *file, struct str path)
 	buf_printf(&text, "%s: ", file);
 	buf_add_str(&text, path);
 	both = buf_str(&text);
-	if (finding_name_runs(path))
+	if (finding_name_runs(path) || leads_out(path))
 		findings_add(f, FINDING_FILE_INSIDE, both);
 	if (finding_name_packs(path))
 		findings_add(f, FINDING_FILE_UNREAD, both);
 	if (finding_name_deceives(path))
 		findings_add(f, FINDING_FILE_NAME, both);
-	if (says(path, "vbaProject.bin") || says(path, "embeddings/oleObject"))
+	if (is_macro(path))
 		findings_add(f, FINDING_FILE_MACRO, both);
 	buf_free(&text);
 }

@@ -122,6 +122,38 @@ list_headers(struct message_read *r, const struct header *h)
 	r->header_count = n;
 }
 
+static bool
+add_reply(void *arg, const struct mailbox *m)
+{
+	struct buf *all = arg;
+
+	buf_puts(all, m->address.canonical);
+	buf_putc(all, '\n');
+	return true;
+}
+
+/* Every address that answers go to; one that is not From's speaks for all. */
+static void
+read_replies(struct message_read *r, const struct header *h)
+{
+	const struct header_field *f = header_find(h, "Reply-To", 0);
+	struct buf all = { 0 };
+	struct str rest, one;
+	const char *why;
+
+	if (f != NULL)
+		(void)mailbox_list_parse(f->value, add_reply, &all, &why);
+	r->replies = keep_buf(&r->mem, &all);
+	rest = str_of(r->replies);
+	r->reply_canonical = NULL;
+	while (rest.n > 0) {
+		one = str_split(&rest, '\n');
+		if (r->reply_canonical == NULL || r->from_canonical == NULL ||
+		    strcmp(r->reply_canonical, r->from_canonical) == 0)
+			r->reply_canonical = arena_str(&r->mem, one);
+	}
+}
+
 static void
 read_sender(struct message_read *r, const struct header *h)
 {
@@ -129,7 +161,7 @@ read_sender(struct message_read *r, const struct header *h)
 	r->from = decoded(r, h, "From");
 	r->from_canonical = canonical(r, h, "From");
 	r->reply_to = decoded(r, h, "Reply-To");
-	r->reply_canonical = canonical(r, h, "Reply-To");
+	read_replies(r, h);
 }
 
 static void

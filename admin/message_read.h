@@ -38,6 +38,7 @@ struct message_read {
 	struct read_mailbox *named; /* in To and Cc */
 	size_t named_count;
 	char *from, *from_canonical, *reply_to, *reply_canonical, *subject;
+	char *replies; /* addresses in Reply-To, each ended by a line feed */
 	struct mime_list list;
 	struct foreign foreign; /* what only postern-decode can read */
 	struct findings findings; /* of texts and files; see page_findings.c */

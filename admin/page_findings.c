@@ -45,15 +45,20 @@ add_reply(void *arg, enum finding f, struct str what)
 static void
 look_at_reply(struct message_page *mp)
 {
+	struct str rest = { "", 0 };
 	struct address reply, own;
 
-	if (mp->read.reply_canonical == NULL ||
-	    address_parse(&reply, str_of(mp->read.reply_canonical)) !=
-		ADDRESS_OK ||
-	    address_parse(&own, str_of(mp->m.address)) != ADDRESS_OK)
+	if (mp->read.replies != NULL)
+		rest = str_of(mp->read.replies);
+	if (address_parse(&own, str_of(mp->m.address)) != ADDRESS_OK)
 		return;
-	finding_search_reply(&reply, &own, add_reply, &mp->read.findings);
-	note_domain(&mp->read.findings, mp->read.reply_canonical);
+	while (rest.n > 0) {
+		if (address_parse(&reply, str_split(&rest, '\n')) != ADDRESS_OK)
+			continue;
+		finding_search_reply(
+		    &reply, &own, add_reply, &mp->read.findings);
+		note_domain(&mp->read.findings, reply.canonical);
+	}
 }
 
 static void

@@ -107,6 +107,8 @@ void finding_search_rcpt(
 bool finding_domain_mixed(struct str domain);
 /* Not the same, and one edit or one usual exchange of letters apart? */
 bool finding_domain_near(struct str a, struct str b);
+/* Not the same, but for letters that look alike in one script (0 and o)? */
+bool finding_domain_alike(struct str a, struct str b);
 /* Two hosts that one owner has, by their last labels; in any case. */
 bool finding_domain_same(struct str a, struct str b);
 /*

@@ -216,6 +216,12 @@ same_to_the_eye(struct str a, struct str b)
 	return n == m && memcmp(x, y, n) == 0;
 }
 
+bool
+finding_domain_alike(struct str a, struct str b)
+{
+	return a.n < 256 && b.n < 256 && !str_eq(a, b) && same_to_the_eye(a, b);
+}
+
 /* ".co", ".cm" and ".om" are bought to catch slips of ".com". */
 static bool
 com_slip(struct str a, struct str b)

@@ -72,10 +72,11 @@ static const char runs[] =
     " exe scr com pif bat cmd ps1 psm1 vbs vbe js jse wsf wsh hta msi msp msix "
     "appx jar cpl dll lnk url scf reg inf sct gadget application appref-ms "
     "iso img vhd vhdx dmg pkg apk deb rpm run sh bash command desktop chm "
-    "library-ms search-ms settingcontent-ms xll one py pl ";
+    "library-ms search-ms settingcontent-ms xll one py pyw pl rb slk iqy rdp "
+    "wsc ws msc jnlp diagcab crx xpi ade adp mde accde ";
 static const char pages[] = " html htm xhtml xht shtml svg svgz mht mhtml ";
-static const char macros[] = " docm dotm xlsm xltm xlam xlsb pptm potm ppam "
-			     "ppsm sldm ";
+static const char macros[] = " docm dotm xlsm xltm xlam xla xlsb pptm potm "
+			     "ppam ppa ppsm sldm wll ";
 static const char archives[] = " zip rar 7z gz tgz tar bz2 xz zst cab ace arj "
 			       "lzh lha z ";
 

@@ -137,6 +137,22 @@ def test_volume_is_on_the_page(gate):
         assert ("sends far more than it used to" in page) is odd
 
 
+def test_every_address_that_answers_go_to(gate):
+    """An own address in front of it hides nobody."""
+    box = gate.add_inbox("two@acme.example")
+    r = rawsmtp.signed_in(gate, box)
+    rawsmtp.begin_data(r, box)
+    r.send(rawsmtp.message(box, "hello", Reply_To=(
+        "%s, Eve <eve@other.example>" % box.address)))
+    reply = r.say(".")
+    assert reply.startswith("250 2.6.0"), reply
+    status, _, page = pages.Pages(gate).call(
+        "GET", "/m/" + reply.split("id=")[1].split()[0])
+    assert status == 200
+    assert "Answers go to another domain than From." in page
+    assert page.count("eve@other.example") > 1  # in the reasons and above
+
+
 def test_an_allow_rule_needs_a_whole_and_harmless_mail(gate):
     """A9: every recipient covered, no file, all searched, nothing heavy."""
     box = gate.add_inbox("ruled@acme.example")

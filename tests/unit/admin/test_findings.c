@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "admin/findings.h"
@@ -89,6 +90,12 @@ test_files(void **state)
 	    str_lit("%PDF-1.4 plain"));
 	findings_file(&f, "d.doc", "application/msword", "old Office document",
 	    str_lit("VBA_PROJECT is only said"));
+	assert_int_equal(f.of[FINDING_FILE_MACRO].count, 2);
+	findings_file(&f, "e.pdf", "application/pdf", "PDF document",
+	    str_lit("%PDF-1.4 <</S/J#61va#53cript/JS(x)>>"));
+	findings_file(&f, "f.pdf", "application/pdf", "PDF document",
+	    str_lit("%PDF-1.4 /JavaScrip /J#6 /#zz //"));
+	assert_int_equal(f.of[FINDING_FILE_MACRO].count, 3);
 	assert_int_equal(f.marks.bits, F(FILE_MACRO));
 	findings_file(&f, "", "application/octet-stream", "Windows program",
 	    str_lit("MZ"));
@@ -97,6 +104,36 @@ test_files(void **state)
 	    str_lit("-----BEGIN EC "
 		    "PRIVATE KEY-----"));
 	assert_true(finding_marked(&f.marks, FINDING_PRIVATE_KEY));
+}
+
+static void
+test_archives(void **state)
+{
+	static const struct {
+		const char *path;
+		uint64_t bits;
+	} all[] = { { "a/read me.txt", 0 }, { "word/document.xml", 0 },
+		{ "Basics/x.txt", 0 }, { "a..b/c", 0 },
+		{ "word/vbaProject.bin", F(FILE_MACRO) },
+		{ "xl/macrosheets/sheet1.xml", F(FILE_MACRO) },
+		{ "Basic/Standard/Module1.xml", F(FILE_MACRO) },
+		{ "Scripts/python/x", F(FILE_MACRO) },
+		{ "../../etc/x.txt", F(FILE_INSIDE) },
+		{ "/etc/x.txt", F(FILE_INSIDE) },
+		{ "..\\x.txt", F(FILE_INSIDE) },
+		{ "c:\\x.txt", F(FILE_INSIDE) }, { "b.exe", F(FILE_INSIDE) } };
+	char *inside[1], line[100];
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		(void)setup(state);
+		(void)snprintf(line, sizeof(line), "E %s\n", all[i].path);
+		assert_int_equal(
+		    findings_archive(&f, "a.zip", str_of(line), inside, 1), 1);
+		if (f.marks.bits != all[i].bits)
+			print_message("%s\n", all[i].path);
+		assert_int_equal(f.marks.bits, all[i].bits);
+	}
 }
 
 static void
@@ -125,19 +162,20 @@ static void
 test_domains(void **state)
 {
 	static const char *const all[] = { "example.org", "exarnple.com",
-		"P\xd0\xb0ypal.com", "login.paypa1.com", "not a domain" };
+		"P\xd0\xb0ypal.com", "login.paypa1.com", "micros0ft.com",
+		"not a domain" };
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		findings_domain(&f, str_of(all[i]));
 	findings_domain(&f, str_lit("EXAMPLE.org"));
-	assert_int_equal(f.domains, 4);
+	assert_int_equal(f.domains, 5);
 	findings_compare_domains(&f, str_lit("example.com"));
 	assert_int_equal(f.marks.bits,
 	    F(DOMAIN_LOOKALIKE) | F(DOMAIN_IDN) | F(DOMAIN_MIXED));
 	FOUND(DOMAIN_LOOKALIKE, "exarnple.com looks like example.com");
-	assert_int_equal(f.of[FINDING_DOMAIN_LOOKALIKE].count, 3);
+	assert_int_equal(f.of[FINDING_DOMAIN_LOOKALIKE].count, 4);
 }
 
 static void
@@ -191,6 +229,7 @@ main(void)
 		cmocka_unit_test_setup(test_secrets_are_masked, setup),
 		cmocka_unit_test_setup(test_details_are_bounded, setup),
 		cmocka_unit_test_setup(test_files, setup),
+		cmocka_unit_test_setup(test_archives, setup),
 		cmocka_unit_test_setup(test_reports, setup),
 		cmocka_unit_test_setup(test_domains, setup),
 		cmocka_unit_test(test_texts),

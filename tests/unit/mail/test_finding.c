@@ -280,6 +280,10 @@ test_files(void **state)
 		{ "login.html", "text/html", F(FILE_PAGE) },
 		{ "logo.svg", "image/svg+xml", F(FILE_PAGE) },
 		{ "book.xlsm", "x/y", F(FILE_MACRO) },
+		{ "old.xla", "x/y", F(FILE_MACRO) },
+		{ "desk.rdp", "x/y", F(FILE_PROGRAM) },
+		{ "query.iqy", "text/plain", F(FILE_PROGRAM) },
+		{ "sums.slk", "x/y", F(FILE_PROGRAM) },
 		{ "book.xlsx",
 		    "application/vnd.ms-excel.sheet."
 		    "macroenabled.12",
