@@ -6,18 +6,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "decode/run.h"
+#include "decode/sheet.h"
 #include "decode/style.h"
 
-#define TEXT_MAX (96 * 1024) /* of what a reader sees */
 #define PIECE_MAX 300 /* of a link's or a hidden text */
 #define TARGET_MAX 1000
 #define LINES_MAX 400 /* beside the text */
-
-struct run {
-	char p[TEXT_MAX];
-	size_t n, cap;
-	bool gap; /* white space is owed */
-};
+#define HIDDEN_MAX 64 /* pieces of hidden text */
+#define STYLES_MAX (32 * 1024) /* of one element */
 
 /* An element that is open. */
 struct open {
@@ -30,30 +27,29 @@ struct open {
 	const char *target; /* of the link that it opened, or NULL */
 };
 
+/* A piece of hidden text, told when all that is shown is known. */
+struct piece {
+	const char *how;
+	char p[PIECE_MAX];
+	size_t n;
+};
+
 struct page {
 	unsigned char *out;
 	size_t n, cap, lines;
 	bool cut, ok;
 	struct open *open;
 	size_t depth, room;
-	struct run text, link, hidden;
+	struct run text, link, hidden, aside;
+	struct piece piece[HIDDEN_MAX];
+	size_t pieces;
+	struct sheet *sheet;
+	char styles[STYLES_MAX];
 	const char *target; /* of the link that is open, or NULL */
 	const char *how; /* the text in `hidden` is hidden, or NULL */
 };
 
-/* ---- runs of text, white space made one */
-
-static bool
-is_space(unsigned char c)
-{
-	return c <= ' ' || c == 0x7f;
-}
-
-static void
-run_gap(struct run *r)
-{
-	r->gap = r->n > 0;
-}
+/* ---- lines of the report */
 
 /* A block begins or ends. */
 static void
@@ -63,56 +59,6 @@ gap_all(struct page *p)
 	run_gap(&p->link);
 	run_gap(&p->hidden);
 }
-
-static void
-run_add(struct run *r, const char *s)
-{
-	for (; *s != '\0'; s++) {
-		if (is_space((unsigned char)*s)) {
-			run_gap(r);
-			continue;
-		}
-		if (r->n + 2 > r->cap)
-			return;
-		if (r->gap)
-			r->p[r->n++] = ' ';
-		r->gap = false;
-		r->p[r->n++] = *s;
-	}
-}
-
-/* Is there more than what fills a preview line: joiners, odd spaces? */
-static bool
-run_says(const struct run *r)
-{
-	static const char *const blanks[] = { " ", "\xc2\xa0", "\xc2\xad",
-		"\xcd\x8f", "\xe2\x80\x8b", "\xe2\x80\x8c", "\xe2\x80\x8d",
-		"\xe2\x80\x87", "\xe2\x80\xaf", "\xef\xbb\xbf" };
-	size_t i = 0, j, len;
-
-	while (i < r->n) {
-		for (j = 0; j < sizeof(blanks) / sizeof(blanks[0]); j++) {
-			len = strlen(blanks[j]);
-			if (r->n - i >= len &&
-			    memcmp(r->p + i, blanks[j], len) == 0)
-				break;
-		}
-		if (j == sizeof(blanks) / sizeof(blanks[0]))
-			return true;
-		i += len;
-	}
-	return false;
-}
-
-static void
-run_clear(struct run *r, size_t cap)
-{
-	r->n = 0;
-	r->cap = cap;
-	r->gap = false;
-}
-
-/* ---- lines of the report */
 
 /* Bytes of `s` that fit in `max`, not cutting a character. */
 static size_t
@@ -132,8 +78,20 @@ put_field(struct page *p, const char *s, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		p->out[p->n++] =
-		    is_space((unsigned char)s[i]) ? ' ' : (unsigned char)s[i];
+		p->out[p->n++] = run_is_space((unsigned char)s[i])
+				     ? ' '
+				     : (unsigned char)s[i];
+}
+
+/* Where a link leads: programs drop tabs and line ends inside. */
+static void
+put_url(struct page *p, const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (strchr("\t\r\n", s[i]) == NULL)
+			put_field(p, &s[i], 1);
 }
 
 static void
@@ -147,7 +105,10 @@ put_line(struct page *p, char letter, const char *a, size_t an, const char *b,
 	p->lines++;
 	p->out[p->n++] = (unsigned char)letter;
 	p->out[p->n++] = ' ';
-	put_field(p, a, an);
+	if (letter == 'L' || letter == 'I')
+		put_url(p, a, an);
+	else
+		put_field(p, a, an);
 	if (b != NULL) {
 		p->out[p->n++] = '\t';
 		put_field(p, b, bn);
@@ -228,22 +189,72 @@ is_active(const GumboNode *node)
 static bool
 is_remote(const char *target)
 {
-	return strncasecmp(target, "http:", 5) == 0 ||
+	target += strspn(target, " \t\r\n\f'\"");
+	return strncmp(target, "\\\\", 2) == 0 ||
+	       strncasecmp(target, "http:", 5) == 0 ||
 	       strncasecmp(target, "https:", 6) == 0 ||
 	       strncmp(target, "//", 2) == 0;
+}
+
+/* What css fetches: "url(https://...)", "@import 'https://...'". */
+static void
+note_css(struct page *p, const char *css)
+{
+	static const char *const words[] = { "url(", "@import" };
+	char target[TARGET_MAX];
+	const char *at;
+	size_t i, n;
+
+	for (i = 0; i < 2; i++) {
+		for (at = css; (at = strcasestr(at, words[i])) != NULL;) {
+			at += strlen(words[i]);
+			at += strspn(at, " \t\r\n\f'\"");
+			n = strcspn(at, " \t\r\n\f'\")");
+			if (n >= sizeof(target) || !is_remote(at))
+				continue;
+			memcpy(target, at, n);
+			target[n] = '\0';
+			put_target(p, 'I', target);
+		}
+	}
+}
+
+/* What is fetched to be shown, be it by other elements than <img>. */
+static void
+note_fetched(struct page *p, const GumboNode *node)
+{
+	static const char *const names[] = { "src", "srcset", "poster",
+		"background", "xlink:href", "href" };
+	const GumboTag tag = node->v.element.tag;
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		value = attribute(node, names[i]);
+		if (value == NULL || !is_remote(value) ||
+		    (strcmp(names[i], "href") == 0 && tag != GUMBO_TAG_LINK &&
+			tag != GUMBO_TAG_IMAGE && tag != GUMBO_TAG_UNKNOWN))
+			continue;
+		put_target(p, 'I', value);
+	}
+	if (attribute(node, "style") != NULL)
+		note_css(p, attribute(node, "style"));
 }
 
 static void
 note_element(struct page *p, const GumboNode *node)
 {
-	const char *name = gumbo_normalized_tagname(node->v.element.tag);
-	const char *src = attribute(node, "src");
+	const GumboVector *all = &node->v.element.children;
+	const GumboNode *text = all->length > 0 ? all->data[0] : NULL;
 
 	if (is_active(node))
-		put_target(p, 'A', name);
-	if (node->v.element.tag == GUMBO_TAG_IMG && src != NULL &&
-	    is_remote(src))
-		put_target(p, 'I', src);
+		put_target(
+		    p, 'A', gumbo_normalized_tagname(node->v.element.tag));
+	else
+		note_fetched(p, node);
+	if (node->v.element.tag == GUMBO_TAG_STYLE && text != NULL &&
+	    text->type == GUMBO_NODE_TEXT)
+		note_css(p, text->v.text.text);
 }
 
 static bool
@@ -262,13 +273,32 @@ grow(struct page *p)
 	return true;
 }
 
+/* Those of style sheets, then its own. */
+static const char *
+all_styles(struct page *p, const GumboNode *node)
+{
+	const char *own = attribute(node, "style");
+	size_t n;
+
+	if (!sheet_of(p->sheet, node, p->styles, sizeof(p->styles)))
+		p->cut = true;
+	n = strlen(p->styles);
+	if (own == NULL)
+		return n > 0 ? p->styles : NULL;
+	if (strlen(own) >= sizeof(p->styles) - n)
+		return own;
+	memcpy(p->styles + n, own, strlen(own) + 1);
+	return p->styles;
+}
+
 /* What an element's attributes mean for the text in it. */
 static void
 begin_element(struct page *p, struct open *one)
 {
 	const GumboNode *node = one->node;
 	const bool is_link = node->v.element.tag == GUMBO_TAG_A;
-	const struct style_source from = { .style = attribute(node, "style"),
+	const bool leads = is_link || node->v.element.tag == GUMBO_TAG_AREA;
+	const struct style_source from = { .style = all_styles(p, node),
 		.bgcolor = attribute(node, "bgcolor"),
 		.color = attribute(node, "color"),
 		.background = attribute(node, "background"),
@@ -285,7 +315,7 @@ begin_element(struct page *p, struct open *one)
 		one->hides = true;
 		run_clear(&p->hidden, PIECE_MAX);
 	}
-	if (is_link && attribute(node, "href") != NULL && p->target == NULL) {
+	if (leads && attribute(node, "href") != NULL && p->target == NULL) {
 		one->target = p->target = attribute(node, "href");
 		run_clear(&p->link, PIECE_MAX);
 	}
@@ -308,13 +338,78 @@ enter(struct page *p, const GumboNode *node)
 }
 
 static void
+keep_hidden(struct page *p, const char *how, const struct run *r)
+{
+	struct piece *one = &p->piece[p->pieces];
+
+	if (p->pieces == HIDDEN_MAX) {
+		p->cut = true;
+		return;
+	}
+	p->pieces++;
+	one->how = how;
+	one->n = whole(r->p, r->n, PIECE_MAX - 4);
+	memcpy(one->p, r->p, one->n);
+}
+
+/*
+ * What is shown elsewhere, too, hides nothing: a line for small screens, a
+ * button as Outlook draws it.
+ */
+static void
+put_hidden(struct page *p)
+{
+	const struct piece *one = p->piece;
+
+	for (; one < p->piece + p->pieces; one++)
+		if (memmem(p->text.p, p->text.n, one->p, one->n) == NULL)
+			put_line(
+			    p, 'H', one->how, strlen(one->how), one->p, one->n);
+}
+
+/* "[if mso]> ... <![endif]": a comment for all programs but Outlook. */
+static void
+add_comment(struct page *p, const char *s)
+{
+	static const char *const silent[] = { "<xml", "</xml>", "<style",
+		"</style>", "<script", "</script>" };
+	char one[2] = "";
+	size_t i;
+
+	if (strncasecmp(s, "[if", 3) != 0)
+		return;
+	run_clear(&p->aside, PIECE_MAX);
+	for (s += strcspn(s, ">"); *s != '\0'; s++) {
+		for (i = 0; i < 6; i += 2)
+			if (strncasecmp(s, silent[i], strlen(silent[i])) == 0)
+				break;
+		if (i < 6 && strcasestr(s, silent[i + 1]) != NULL)
+			s = strcasestr(s, silent[i + 1]);
+		if (*s == '<' || *s == '>') {
+			s += *s == '<' ? strcspn(s, ">") : 0;
+			run_gap(&p->aside);
+			if (*s == '\0')
+				break;
+			continue;
+		}
+		one[0] = *s;
+		if (*s == '&' && strchr(s, ';') != NULL) {
+			s = strchr(s, ';');
+			one[0] = ' ';
+		}
+		run_add(&p->aside, one);
+	}
+	if (run_says(&p->aside))
+		keep_hidden(p, "for Outlook only", &p->aside);
+}
+
+static void
 leave(struct page *p)
 {
 	const struct open *o = &p->open[--p->depth];
 
 	if (o->hides && run_says(&p->hidden))
-		put_line(p, 'H', p->how, strlen(p->how), p->hidden.p,
-		    whole(p->hidden.p, p->hidden.n, PIECE_MAX - 4));
+		keep_hidden(p, p->how, &p->hidden);
 	if (o->hides)
 		p->how = NULL;
 	if (o->target != NULL) {
@@ -366,8 +461,10 @@ walk(struct page *p, const GumboNode *root)
 			else
 				enter(p, child);
 			break;
-		case GUMBO_NODE_DOCUMENT:
 		case GUMBO_NODE_COMMENT:
+			add_comment(p, child->v.text.text);
+			break;
+		case GUMBO_NODE_DOCUMENT:
 		case GUMBO_NODE_TEMPLATE:
 			break;
 		}
@@ -415,9 +512,15 @@ html_report(unsigned char *out, size_t cap, const char *html, size_t n,
 	*ok = tree != NULL;
 	if (tree != NULL) {
 		*p = (struct page){ .out = out, .cap = cap, .ok = true };
+		p->sheet = sheet_new();
+		p->ok = p->sheet != NULL;
 		run_clear(&p->text, TEXT_MAX);
-		walk_head(p, tree->root);
-		walk(p, tree->root);
+		if (p->ok) {
+			sheet_read(p->sheet, tree->root);
+			walk_head(p, tree->root);
+			walk(p, tree->root);
+		}
+		put_hidden(p);
 		put_line(p, 'T', p->text.p,
 		    whole(p->text.p, p->text.n, TEXT_MAX - 4), NULL, 0);
 		p->cut |= p->text.n + 8 > TEXT_MAX;
@@ -425,6 +528,7 @@ html_report(unsigned char *out, size_t cap, const char *html, size_t n,
 		*cut = p->cut;
 		*ok = p->ok;
 		free(p->open);
+		sheet_free(p->sheet);
 		gumbo_destroy_output(&options, tree);
 	}
 	free(p);

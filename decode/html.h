@@ -8,11 +8,11 @@
  *	T text			all that a reader sees
  *	L target \t text	a link
  *	H how \t text		text that a reader does not see
- *	I target		a picture that is fetched
+ *	I target		a picture, font or sheet that is fetched
  *	A name			a script, form, frame, ...
  *
- * Only what stands in the tree and in style attributes is judged; style
- * sheets are not applied.
+ * What hides is judged by the tree, by style attributes and by style sheets as
+ * far as sheet.h reads them. Text that is shown elsewhere too is not hidden.
  */
 #ifndef DECODE_HTML_H
 #define DECODE_HTML_H

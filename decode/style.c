@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * style.c - the few declarations that hide text, as they stand in a style
- * attribute. Not a CSS parser: what it does not know it does not judge.
+ * attribute or a rule. Not a CSS parser: what it does not know it does not
+ * judge.
  */
 #include "decode/style.h"
 
@@ -9,7 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define STYLE_MAX 2048
+#define STYLE_MAX 8192
+#define CLEAR 0.05 /* so opaque is not to be seen */
 #define NEAR 8 /* of 255, between colours that are told apart by nobody */
 
 struct style
@@ -20,38 +22,77 @@ style_default(void)
 
 /* ---- colours */
 
+/* #rgb, #rrggbb, and the same with how opaque it is. */
 static uint32_t
 hex_color(const char *s)
 {
 	size_t n = strspn(s, "0123456789abcdef"), i;
 	char six[7] = "";
 
-	if (n == 3)
+	if (n == 3 || n == 4)
 		for (i = 0; i < 6; i++)
 			six[i] = s[i / 2];
-	else if (n == 6)
+	else if (n == 6 || n == 8)
 		memcpy(six, s, 6);
 	else
 		return STYLE_UNKNOWN;
+	if ((n == 4 && s[3] == '0') || (n == 8 && s[6] == '0'))
+		return STYLE_CLEAR;
 	return (uint32_t)strtoul(six, NULL, 16);
+}
+
+/* "1,2,3" or "1,2,3,0.5": false when it is something else. */
+static bool
+numbers_of(const char *s, double v[4])
+{
+	char *end;
+	int i;
+
+	v[3] = 1;
+	for (i = 0; i < 4; i++) {
+		v[i] = strtod(s, &end);
+		if (end == s)
+			return false;
+		end += *end == '%';
+		if (*end == ')')
+			return i >= 2;
+		if (*end != ',')
+			return false;
+		s = end + 1;
+	}
+	return false;
 }
 
 static uint32_t
 rgb_color(const char *s)
 {
 	uint32_t c = 0;
-	unsigned long v;
-	char *end;
+	double v[4];
 	int i;
 
+	if (!numbers_of(s, v))
+		return STYLE_UNKNOWN;
+	if (v[3] <= CLEAR)
+		return STYLE_CLEAR;
 	for (i = 0; i < 3; i++) {
-		v = strtoul(s, &end, 10);
-		if (end == s || v > 255 || (i < 2 && *end != ','))
+		if (!(v[i] >= 0 && v[i] <= 255))
 			return STYLE_UNKNOWN;
-		c = c << 8 | (uint32_t)v;
-		s = end + 1;
+		c = c << 8 | (uint32_t)v[i];
 	}
 	return c;
+}
+
+/* Only what is as good as white or black. */
+static uint32_t
+hsl_color(const char *s)
+{
+	double v[4];
+
+	if (!numbers_of(s, v))
+		return STYLE_UNKNOWN;
+	if (v[3] <= CLEAR)
+		return STYLE_CLEAR;
+	return v[2] >= 98 ? 0xffffff : v[2] <= 2 ? 0 : STYLE_UNKNOWN;
 }
 
 /* Lower case, without spaces. */
@@ -70,6 +111,14 @@ color_of(const char *s)
 		return hex_color(s + 1);
 	if (strncmp(s, "rgb(", 4) == 0)
 		return rgb_color(s + 4);
+	if (strncmp(s, "rgba(", 5) == 0)
+		return rgb_color(s + 5);
+	if (strncmp(s, "hsl(", 4) == 0)
+		return hsl_color(s + 4);
+	if (strncmp(s, "hsla(", 5) == 0)
+		return hsl_color(s + 5);
+	if (strncmp(s, "transparent", 11) == 0)
+		return STYLE_CLEAR;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strlen(names[i].name) == n &&
 		    strncmp(s, names[i].name, n) == 0)
@@ -82,7 +131,7 @@ is_near(uint32_t a, uint32_t b)
 {
 	int i, d;
 
-	if (a == STYLE_UNKNOWN || b == STYLE_UNKNOWN)
+	if (a > 0xffffff || b > 0xffffff)
 		return false;
 	for (i = 0; i < 24; i += 8) {
 		d = (int)(a >> i & 255) - (int)(b >> i & 255);
@@ -94,24 +143,69 @@ is_near(uint32_t a, uint32_t b)
 
 /* ---- declarations */
 
-/* Lower case without white space; false when it is too long to judge. */
+/* "\69 ": the character that an escape stands for, `*s` behind it. */
+static char
+unescape(const char **s)
+{
+	size_t n = strspn(*s, "0123456789abcdefABCDEF");
+	char hex[7] = "";
+	unsigned long c;
+
+	if (n == 0) {
+		c = (unsigned char)**s;
+		*s += **s != '\0';
+		return (char)c;
+	}
+	n = n > 6 ? 6 : n;
+	memcpy(hex, *s, n);
+	*s += n;
+	*s += **s != '\0' && strchr(" \t\r\n\f", **s) != NULL;
+	c = strtoul(hex, NULL, 16);
+	return c > 0 && c < 0x80 ? (char)c : '?';
+}
+
+/*
+ * Lower case without white space, comments, escapes, and what stands in
+ * "url()"; false when it is too long to judge.
+ */
 static bool
 squeeze(char out[STYLE_MAX], const char *s)
 {
+	const char *end;
 	size_t n = 0;
+	char c;
 
-	for (; *s != '\0'; s++) {
-		if (strchr(" \t\r\n\f", *s) != NULL)
+	while (*s != '\0') {
+		end = strncmp(s, "/*", 2) == 0 ? strstr(s + 2, "*/") : NULL;
+		if (end != NULL) {
+			s = end + 2;
 			continue;
+		}
+		c = *s++;
+		if (strchr(" \t\r\n\f", c) != NULL)
+			continue;
+		if (c == '\\')
+			c = unescape(&s);
 		if (n == STYLE_MAX - 1)
 			return false;
-		out[n++] = *s >= 'A' && *s <= 'Z' ? (char)(*s + 32) : *s;
+		out[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+		if (n >= 4 && memcmp(out + n - 4, "url(", 4) == 0)
+			s += strcspn(s, ")");
 	}
 	out[n] = '\0';
 	return true;
 }
 
-/* The value of the last declaration of that name; NULL when there is none. */
+/* Has the declaration "!important"? */
+static bool
+is_important(const char *value)
+{
+	size_t n = strcspn(value, ";");
+
+	return n >= 10 && memcmp(value + n - 10, "!important", 10) == 0;
+}
+
+/* The value of the declaration of that name that counts; NULL: none. */
 static const char *
 value_of(const char *style, const char *name)
 {
@@ -119,7 +213,9 @@ value_of(const char *style, const char *name)
 	size_t n = strlen(name);
 
 	while (*p != '\0') {
-		if (strncmp(p, name, n) == 0 && p[n] == ':')
+		if (strncmp(p, name, n) == 0 && p[n] == ':' &&
+		    (found == NULL || !is_important(found) ||
+			is_important(p + n + 1)))
 			found = p + n + 1;
 		p += strcspn(p, ";");
 		p += *p == ';';
@@ -165,6 +261,31 @@ value_far(const char *style, const char *name)
 	return v != NULL && strtod(v, NULL) <= -200;
 }
 
+/* Cut or shrunk to nothing. */
+static bool
+has_no_size(const char *style)
+{
+	static const struct {
+		const char *name, *starts;
+	} all[] = { { "clip", "rect(0" }, { "clip", "rect(1px,1px,1px,1px)" },
+		{ "clip-path", "inset(50%" }, { "clip-path", "inset(100%" },
+		{ "clip-path", "circle(0" }, { "clip-path", "polygon(00" },
+		{ "transform", "scale(0)" }, { "transform", "scale(0," },
+		{ "transform", "scale(0.0" }, { "transform", "scale(.0" },
+		{ "transform", "scalex(0)" }, { "transform", "scaley(0)" },
+		{ "filter", "opacity(0)" }, { "filter", "opacity(0%)" } };
+	const char *v;
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		v = value_of(style, all[i].name);
+		if (v != NULL &&
+		    strncmp(v, all[i].starts, strlen(all[i].starts)) == 0)
+			return true;
+	}
+	return value_small(style, "zoom", 0.1);
+}
+
 static const char *
 hidden_by(const char *style)
 {
@@ -177,13 +298,15 @@ hidden_by(const char *style)
 		return "mso-hide: all";
 	if (value_small(style, "opacity", 0.05))
 		return "opacity: 0";
-	if (value_small(style, "font-size", 2))
+	if (value_small(style, "font-size", 2) || value_small(style, "font", 2))
 		return "font-size: 0";
 	if (value_is(style, "overflow", "hidden") &&
 	    (value_small(style, "height", 1) ||
 		value_small(style, "max-height", 1) ||
 		value_small(style, "width", 1)))
 		return "no room to be seen";
+	if (has_no_size(style))
+		return "cut or shrunk to nothing";
 	if (value_far(style, "text-indent") || value_far(style, "left") ||
 	    value_far(style, "top") || value_far(style, "margin-left"))
 		return "out of the page";
@@ -206,8 +329,8 @@ take_colors(struct style *s, const struct style_source *from, const char *style)
 		s->background = STYLE_UNKNOWN;
 	if (back == NULL)
 		back = value_of(style, "background");
-	if (back != NULL && strncmp(back, "transparent", 11) != 0 &&
-	    strncmp(back, "none", 4) != 0)
+	if (back != NULL && strncmp(back, "none", 4) != 0 &&
+	    color_of(back) != STYLE_CLEAR)
 		s->background = color_of(back);
 	if (value_of(style, "background-image") != NULL)
 		s->background = STYLE_UNKNOWN;
@@ -225,14 +348,14 @@ style_apply(struct style *s, const struct style_source *from)
 	const char *how;
 
 	if (from->style != NULL && !squeeze(style, from->style))
-		return NULL;
+		return "a style too long to judge";
 	take_colors(s, from, style);
 	if (from->is_hidden)
 		return "hidden";
 	how = hidden_by(style);
 	if (how != NULL)
 		return how;
-	if (value_is(style, "color", "transparent"))
+	if (value_of(style, "color") != NULL && s->color == STYLE_CLEAR)
 		return "color: transparent";
 	return NULL;
 }

@@ -10,6 +10,7 @@
 
 /* Colours as 0xrrggbb; what is not understood is STYLE_UNKNOWN. */
 #define STYLE_UNKNOWN 0xff000000u
+#define STYLE_CLEAR 0xfe000000u /* transparent */
 
 struct style {
 	uint32_t color, background;

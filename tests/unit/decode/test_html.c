@@ -25,7 +25,20 @@ static const struct {
 	{ "<a href=\"https://x.example/?a=1&amp;b=2\">the <i>shop</i></a>",
 	    "L https://x.example/?a=1&b=2\tthe shop\nT the shop\n" },
 	{ "<a name=top>no link</a>", "T no link\n" },
-	{ "<a href='&#1;j\tavascript:x'>a</a>", "L  j avascript:x\ta\nT a\n" },
+	{ "<a href='&#1;j\tavascript:x'>a</a>", "L  javascript:x\ta\nT a\n" },
+	{ "<map><area href=http://x.example></map>a",
+	    "L http://x.example\t\nT a\n" },
+	{ "<td background=//x.example/1>a", "T a\n" }, /* no table: no cell */
+	{ "<table background=//x.example/1><tr><td>a</table>",
+	    "I //x.example/1\nT a\n" },
+	{ "<p style='background:URL( \"http://x.example/1\" )'>a",
+	    "I http://x.example/1\nT a\n" },
+	{ "<style>@import url(cid:1);@import 'http://x.example/2';</style>a",
+	    "I http://x.example/2\nT a\n" },
+	{ "<link rel=stylesheet href=http://x.example/3><img srcset="
+	  "'//x.example/4 2x'><video poster='\\\\x.example\\5'></video>a",
+	    "I http://x.example/3\nI //x.example/4 2x\n"
+	    "I \\\\x.example\\5\nT a\n" },
 	{ "<img src=cid:1><img src=https://x.example/1.gif>",
 	    "I https://x.example/1.gif\nT \n" },
 	{ "<script>alert(1)</script>a", "A script\nT a\n" },
@@ -69,6 +82,27 @@ static const struct {
 	{ "color:#fff;background:url(x.png)", NULL },
 	{ "background:#123456;color:#123456", "colour of its background" },
 	{ "color:transparent", "color: transparent" },
+	{ "color:rgba(0,0,0,0)", "color: transparent" },
+	{ "color:rgba(0,0,0,.9)", NULL },
+	{ "color:#0000", "color: transparent" },
+	{ "color:#000000ff", NULL },
+	{ "color:hsl(0, 0%, 100%)", "colour of its background" },
+	{ "color:hsl(120, 50%, 50%)", NULL },
+	{ "font:0/0 a", "font-size: 0" },
+	{ "font:1px x", "font-size: 0" },
+	{ "font:bold 12px x", NULL },
+	{ "clip:rect(0,0,0,0)", "cut or shrunk to nothing" },
+	{ "clip-path:inset(100%)", "cut or shrunk to nothing" },
+	{ "transform:scale(0)", "cut or shrunk to nothing" },
+	{ "transform:scale(0.9)", NULL },
+	{ "zoom:0.01", "cut or shrunk to nothing" },
+	{ "zoom:1", NULL },
+	{ "filter:opacity(0)", "cut or shrunk to nothing" },
+	{ "d\\69splay:none", "display: none" },
+	{ "d\\000069 splay:none", "display: none" },
+	{ "display:/* x */none", "display: none" },
+	{ "display:none!important;display:block", "display: none" },
+	{ "display:none;display:block!important", NULL },
 	{ "background-color:#fff", NULL },
 };
 
@@ -138,6 +172,112 @@ test_hidden(void **state)
 	    "H colour of its background\ta\nT \n");
 }
 
+static void
+test_sheets(void **state)
+{
+	static const struct {
+		const char *css, *how; /* of <div id=i class="k m" lang=x> */
+	} all[] = { { ".k{display:none}", "display: none" },
+		{ " DIV , p { display : none } ", "display: none" },
+		{ "#i{display:none}", "display: none" },
+		{ "div.k.m#i{display:none}", "display: none" },
+		{ "*{opacity:0}", "opacity: 0" },
+		{ "[lang]{display:none}", "display: none" },
+		{ "[lang=\"x\"]{display:none}", "display: none" },
+		{ "body>.k{display:none}", "display: none" },
+		{ "html .k{display:none}", "display: none" },
+		{ "html > body div{display:none}", "display: none" },
+		{ "@media screen{.k{display:none}}", "display: none" },
+		{ "<!-- .k{display:none} -->", "display: none" },
+		{ "/* } */.k{/* ; */display:none}", "display: none" },
+		{ "@import 'x';.k{display:none", "display: none" },
+		{ "@font-face{a:b}.k{color:#fff}", "colour of its background" },
+		{ "p{}.k{display:none!important}div{display:block}",
+		    "display: none" },
+		{ ".k{display:none}#i{display:block}", NULL },
+		{ "#i{display:block}.k{display:none}", NULL },
+		{ "@media print{.k{display:none}}", NULL },
+		{ "@media (max-width:600px){.k{display:none}.m{a:b}}", NULL },
+		{ "@supports(x){.k{display:none}}", NULL },
+		{ ".K{display:none}", NULL }, { ".kk{display:none}", NULL },
+		{ "p .k{display:none}", NULL },
+		{ "html>.k{display:none}", NULL },
+		{ ".k:hover{display:none}", NULL },
+		{ "a+.k{display:none}", NULL },
+		{ "[lang=y]{display:none}", NULL }, { "}}}{;.k", NULL },
+		{ "@media screen", NULL } };
+	char html[300], want[300];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		(void)snprintf(html, sizeof(html),
+		    "<style>%s</style><body>a<div id=i class=\"k m\" "
+		    "lang=x>b<i>c</i></div>d",
+		    all[i].css);
+		if (all[i].how != NULL &&
+		    strcmp(all[i].how, "opacity: 0") == 0) /* of all */
+			(void)snprintf(want, sizeof(want), "H %s\ta bc d\nT \n",
+			    all[i].how);
+		else if (all[i].how != NULL)
+			(void)snprintf(want, sizeof(want), "H %s\tbc\nT a d\n",
+			    all[i].how);
+		else
+			(void)snprintf(want, sizeof(want), "T a bc d\n");
+		report_is(html, want);
+	}
+	/* in the body, too; a style of its own is stronger */
+	report_is("<p class=a>b<p class=a style=display:block>c"
+		  "<style>.a{display:none}</style>",
+	    "H display: none\tb\nT c\n");
+	report_is("<style media=print>p{display:none}</style><p>b", "T b\n");
+}
+
+/* What some programs show and a page here does not. */
+static void
+test_shown_elsewhere(void **state)
+{
+	(void)state;
+	/* for small screens once more: nothing that is not shown */
+	report_is(
+	    "<p>Buy now<p style=display:none>Buy <b>now</b>", "T Buy now\n");
+	report_is("a<!--[if mso]><p>Pay&nbsp;Eve<![endif]-->b",
+	    "H for Outlook only\tPay Eve\nT ab\n");
+	report_is("<!--[if mso | IE]><table><tr><td width=\"600\">"
+		  "<![endif]-->a<!--[if mso]></td></tr></table><![endif]-->",
+	    "T a\n");
+	report_is("<p>a<!--[if gte mso 9]><xml><o:P>96</o:P></xml><style>b{}"
+		  "</style><![endif]--><!--[if !mso]><!-->c<!--<![endif]-->",
+	    "T ac\n");
+	report_is("<p><!--[if mso]><v:rect><center>Buy now</center></v:rect>"
+		  "<![endif]--><a href=//x.example>Buy now</a>",
+	    "L //x.example\tBuy now\nT Buy now\n");
+	report_is("a<!-- [if mso] not one -->", "T a\n");
+}
+
+/* Many rules and many elements end, and say when they were cut. */
+static void
+test_many_rules(void **state)
+{
+	unsigned char *out = malloc(ROOM);
+	char *html = calloc(1, 400000);
+	bool cut = false, ok = false;
+	size_t i, n = 0;
+
+	(void)state;
+	assert_true(out != NULL && html != NULL);
+	n += (size_t)sprintf(html + n, "<style>");
+	for (i = 0; i < 1000; i++)
+		n += (size_t)sprintf(html + n, "a b c d e f g .k{color:red}");
+	n += (size_t)sprintf(html + n, "</style>");
+	for (i = 0; i < 30000; i++)
+		n += (size_t)sprintf(html + n, "<i class=k>");
+	(void)html_report(out, ROOM, html, n, &cut, &ok);
+	assert_true(ok && cut);
+	free(html);
+	free(out);
+}
+
 /* Deep and broad pages end, and say when they were cut. */
 static void
 test_limits(void **state)
@@ -177,6 +317,9 @@ main(void)
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_styles),
 		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_sheets),
+		cmocka_unit_test(test_shown_elsewhere),
+		cmocka_unit_test(test_many_rules),
 		cmocka_unit_test(test_limits),
 	};
 
