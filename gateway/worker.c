@@ -38,7 +38,8 @@
 #include "store/health.h"
 #include "store/store.h"
 
-#define DRAIN_MS 60000
+#define DRAIN_MS 58000
+#define LAST_WORDS_MS 2000
 #define TELL_MS 200
 #define PROXY_MS 10000
 
@@ -63,7 +64,7 @@ struct worker {
 	struct door_in *in;
 	size_t in_n;
 	struct loop_timer *tell, *hurry;
-	bool draining;
+	bool draining, expelled;
 	unsigned doors_open; /* of the doors that are draining */
 };
 
@@ -415,7 +416,13 @@ on_hurry(void *arg)
 {
 	struct worker *w = arg;
 
-	loop_stop(w->loop);
+	if (w->expelled || w->smtpd == NULL) {
+		loop_stop(w->loop);
+		return;
+	}
+	w->expelled = true;
+	smtpd_expel(w->smtpd);
+	loop_timer_set(w->hurry, LAST_WORDS_MS);
 }
 
 static void

@@ -142,8 +142,10 @@ void session_reset(struct smtpd_session *s);
 /* Swap plain for TLS, with nothing remembered. */
 void session_begin_tls(struct smtpd_session *s);
 
-/* The worker stops: 421, unless something is being waited for. */
+/* The worker stops: 421, unless something is being waited for or sent. */
 void session_drain(struct smtpd_session *s);
+/* 421 also to who is sending a message, unless all of it is there. */
+void session_expel(struct smtpd_session *s);
 /* Close and free now; only from a clean stack. */
 void session_kill(struct smtpd_session *s);
 

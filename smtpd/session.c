@@ -224,8 +224,20 @@ session_begin_tls(struct smtpd_session *s)
 void
 session_drain(struct smtpd_session *s)
 {
-	if (s->waiting != NULL || (s->state & ST_COMMANDS) == 0)
-		return; /* dispatch_input() or the clock will see to it */
+	if (s->waiting == NULL && (s->state & ST_COMMANDS) != 0)
+		session_expel(s);
+	/* else dispatch_input() or session_expel() will see to it */
+}
+
+void
+session_expel(struct smtpd_session *s)
+{
+	bool in_data = (s->state & ST_DATA) != 0;
+
+	if ((in_data && s->tx->data.ended) ||
+	    (!in_data && s->waiting != NULL) ||
+	    (s->state & (ST_COMMANDS | ST_DATA)) == 0)
+		return; /* it waits for an answer, which comes or not */
 	reply_line(s, "421 4.3.2 %s is shutting down; connect again later",
 	    s->smtpd->set.hostname);
 	session_leave(s, "shutdown");

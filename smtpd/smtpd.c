@@ -96,6 +96,15 @@ smtpd_drain(struct smtpd *smtpd, void (*done)(void *arg), void *arg)
 }
 
 void
+smtpd_expel(struct smtpd *smtpd)
+{
+	struct smtpd_session *s, *next;
+
+	TAILQ_FOREACH_SAFE(s, &smtpd->sessions, entry, next)
+		session_expel(s);
+}
+
+void
 smtpd_free(struct smtpd *smtpd)
 {
 	struct smtpd_session *s;

@@ -61,6 +61,8 @@ unsigned smtpd_count(const struct smtpd *smtpd);
  * answered. `done` runs once, later, when the last one has gone.
  */
 void smtpd_drain(struct smtpd *smtpd, void (*done)(void *arg), void *arg);
+/* Time is up: 421 4.3.2 also for who has not sent all of a message. */
+void smtpd_expel(struct smtpd *smtpd);
 
 /* Ends what is left at once. NULL is fine. */
 void smtpd_free(struct smtpd *smtpd);

@@ -371,6 +371,45 @@ test_drain(void **state)
 	assert_true(f->closed);
 }
 
+/* Who has not sent all of it when time is up hears so; who has is answered. */
+static void
+test_expel(void **state)
+{
+	struct fixture *f = *state;
+	bool drained = false;
+	int i;
+
+	for (i = 0; i < 2; i++) { /* also while it waits for room */
+		fake_store.hold = i == 1;
+		fake_store.stingy = i == 1;
+		talk_sign_in(f);
+		SAY(f, ENVELOPE "DATA\r\n");
+		f->seen_n = 0;
+		SAY(f, HEAD "more\r\n");
+		assert_int_equal(f->seen_n, 0);
+		smtpd_expel(f->smtpd);
+		talk_settle(f);
+		EXPECT(f, "421 4.3.2");
+		assert_true(f->closed);
+		talk_hang_up(f);
+	}
+	assert_int_equal(fake_store.cancelled, 2);
+	fake_store.stingy = 0;
+	talk_sign_in(f);
+	SAY(f, ENVELOPE "DATA\r\n");
+	SAY(f, HEAD ".\r\n");
+	f->seen_n = 0;
+	smtpd_drain(f->smtpd, on_drained, &drained);
+	smtpd_expel(f->smtpd);
+	talk_settle(f);
+	assert_int_equal(f->seen_n, 0);
+	fake_store_let_go();
+	talk_settle(f);
+	EXPECT(f, "250 2.6.0", "421 4.3.2");
+	talk_hang_up(f);
+	assert_true(drained);
+}
+
 /* Another connection; the client's end. */
 static int
 dial_too(struct fixture *f)
@@ -466,6 +505,7 @@ main(void)
 		T(test_half_close_in_data),
 		T(test_hang_up_anywhere),
 		T(test_drain),
+		T(test_expel),
 		T(test_stress),
 		T(test_sessions_of_an_inbox),
 	};
