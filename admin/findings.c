@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/buf.h"
 #include "base/codec.h"
@@ -98,10 +99,16 @@ findings_add(void *arg, enum finding f, struct str what)
 
 /* ---- text and names */
 
+#define PGP_BEGIN "-----BEGIN PGP MESSAGE-----"
+#define PKCS "\x2a\x86\x48\x86\xf7\x0d\x01" /* 1.2.840.113549.1 */
+
 void
 findings_text(struct findings *f, struct str text)
 {
 	finding_search(text, findings_add, f);
+	if (text.n > 0 &&
+	    memmem(text.p, text.n, PGP_BEGIN, strlen(PGP_BEGIN)) != NULL)
+		findings_add(f, FINDING_FILE_ENCRYPTED, str_lit(PGP_BEGIN));
 }
 
 void
@@ -184,6 +191,36 @@ look_inside(
 	}
 }
 
+static bool
+starts(struct str bytes, const char *with)
+{
+	return str_starts(bytes, str_of(with));
+}
+
+static bool
+ends(const char *name, const char *with)
+{
+	size_t n = strlen(name), m = strlen(with);
+
+	return n > m && strcasecmp(name + n - m, with) == 0;
+}
+
+/* Envelopes: of S/MIME by their object identifiers (RFC 5652), PGP, age. */
+static void
+look_encrypted(struct findings *f, struct str shown, const char *name,
+    const char *type, struct str bytes)
+{
+	struct str head = { bytes.p, bytes.n < 64 ? bytes.n : 64 };
+
+	if (starts(bytes, PGP_BEGIN) || starts(bytes, "age-encryption.org/") ||
+	    starts(bytes, "Salted__") || ends(name, ".gpg") ||
+	    ends(name, ".pgp") || HAS(head, PKCS "\x07\x03") ||
+	    HAS(head, PKCS "\x07\x06") || HAS(head, PKCS "\x09\x10\x01\x17"))
+		findings_add(f, FINDING_FILE_ENCRYPTED, shown);
+	else if (strstr(type, "pkcs7-mime") != NULL)
+		findings_add(f, FINDING_FILE_UNREAD, shown);
+}
+
 void
 findings_file(struct findings *f, const char *name, const char *type,
     const char *sniffed, struct str bytes)
@@ -194,6 +231,7 @@ findings_file(struct findings *f, const char *name, const char *type,
 	if (strstr(sniffed, "program") != NULL)
 		findings_add(f, FINDING_FILE_PROGRAM, shown);
 	look_inside(f, shown, sniffed, bytes);
+	look_encrypted(f, shown, name, type, bytes);
 	if (strcmp(sniffed, "text") == 0 ||
 	    strcmp(sniffed, "HTML, SVG or XML") == 0)
 		findings_text(f, bytes);

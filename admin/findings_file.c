@@ -27,15 +27,6 @@ is_macro(struct str path)
 	       str_starts(path, str_lit("Scripts/"));
 }
 
-/* "../x", "/x", "c:\\x": a careless program unpacks it elsewhere. */
-static bool
-leads_out(struct str path)
-{
-	return says(path, "../") || says(path, "..\\") ||
-	       (path.n > 0 && (path.p[0] == '/' || path.p[0] == '\\')) ||
-	       (path.n > 2 && path.p[1] == ':' && path.p[2] == '\\');
-}
-
 static void
 take_entry(struct findings *f, const char *file, struct str path)
 {
@@ -45,7 +36,7 @@ take_entry(struct findings *f, const char *file, struct str path)
 	buf_printf(&text, "%s: ", file);
 	buf_add_str(&text, path);
 	both = buf_str(&text);
-	if (finding_name_runs(path) || leads_out(path))
+	if (finding_name_runs(path))
 		findings_add(f, FINDING_FILE_INSIDE, both);
 	if (finding_name_packs(path))
 		findings_add(f, FINDING_FILE_UNREAD, both);

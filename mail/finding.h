@@ -90,7 +90,7 @@ void finding_search_file(
     struct str name, const char *type, finding_fn *fn, void *arg);
 /* Ends like something that runs: of a file, or of one in an archive. */
 bool finding_name_runs(struct str name);
-/* Has characters that turn or hide text, or gaps. */
+/* Has characters that turn or hide text, or gaps, or leads elsewhere. */
 bool finding_name_deceives(struct str name);
 /* Ends like an archive or image of a disk. */
 bool finding_name_packs(struct str name);

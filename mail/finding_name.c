@@ -146,10 +146,28 @@ has_gap(struct str name)
 	return false;
 }
 
+/* "../x", "/x", "c:\\x": a careless program puts it there. */
+static bool
+leads_out(struct str name)
+{
+	return memmem(name.p, name.n, "../", 3) != NULL ||
+	       memmem(name.p, name.n, "..\\", 3) != NULL ||
+	       (name.n > 0 && (name.p[0] == '/' || name.p[0] == '\\')) ||
+	       (name.n > 2 && name.p[1] == ':' && name.p[2] == '\\');
+}
+
+/* What had no character or was a control, where a program may end the name. */
+static bool
+has_no_character(struct str name)
+{
+	return memmem(name.p, name.n, "\xef\xbf\xbd", 3) != NULL;
+}
+
 bool
 finding_name_deceives(struct str name)
 {
-	return deceives(name) || has_gap(name);
+	return name.n > 0 && (deceives(name) || has_gap(name) ||
+				 leads_out(name) || has_no_character(name));
 }
 
 static bool

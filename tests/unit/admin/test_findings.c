@@ -100,6 +100,26 @@ test_files(void **state)
 	findings_file(&f, "", "application/octet-stream", "Windows program",
 	    str_lit("MZ"));
 	FOUND(FILE_PROGRAM, "application/octet-stream");
+	findings_file(&f, "smime.p7m", "application/pkcs7-mime", "",
+	    str_lit("0\x80\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02"
+		    "\xa0\x80"));
+	assert_true(finding_marked(&f.marks, FINDING_FILE_UNREAD));
+	assert_false(finding_marked(&f.marks, FINDING_FILE_ENCRYPTED));
+	findings_file(&f, "smime.p7m", "application/pkcs7-mime", "",
+	    str_lit("0\x80\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x03"
+		    "\xa0\x80"));
+	FOUND(FILE_ENCRYPTED, "smime.p7m");
+	findings_file(&f, "a.asc", "application/octet-stream", "text",
+	    str_lit("-----BEGIN PGP MESSAGE-----\r\n\r\nhQEM"));
+	findings_file(&f, "b.txt", "text/plain", "text",
+	    str_lit("age-encryption.org/v1\n-> X25519 x"));
+	findings_file(&f, "c.gpg", "application/octet-stream", "",
+	    str_lit("\x85\x01\x0c\x03"));
+	findings_text(&f, str_lit("See:\n-----BEGIN PGP MESSAGE-----\nhQEM"));
+	findings_text(&f, str_lit("-----BEGIN PGP SIGNATURE-----\nhQEM"));
+	findings_file(&f, "a.asc", "application/pgp-signature", "text",
+	    str_lit("-----BEGIN PGP SIGNATURE-----\r\n\r\nhQEM"));
+	assert_int_equal(f.of[FINDING_FILE_ENCRYPTED].count, 5);
 	findings_file(&f, "keys", "application/octet-stream", "text",
 	    str_lit("-----BEGIN EC "
 		    "PRIVATE KEY-----"));
@@ -118,10 +138,9 @@ test_archives(void **state)
 		{ "xl/macrosheets/sheet1.xml", F(FILE_MACRO) },
 		{ "Basic/Standard/Module1.xml", F(FILE_MACRO) },
 		{ "Scripts/python/x", F(FILE_MACRO) },
-		{ "../../etc/x.txt", F(FILE_INSIDE) },
-		{ "/etc/x.txt", F(FILE_INSIDE) },
-		{ "..\\x.txt", F(FILE_INSIDE) },
-		{ "c:\\x.txt", F(FILE_INSIDE) }, { "b.exe", F(FILE_INSIDE) } };
+		{ "../../etc/x.txt", F(FILE_NAME) },
+		{ "/etc/x.txt", F(FILE_NAME) }, { "..\\x.txt", F(FILE_NAME) },
+		{ "c:\\x.txt", F(FILE_NAME) }, { "b.exe", F(FILE_INSIDE) } };
 	char *inside[1], line[100];
 	size_t i;
 
