@@ -41,11 +41,12 @@ is_tail(unsigned char c)
 bool
 utf8_valid(struct str s)
 {
-	const unsigned char *p = (const unsigned char *)s.p, *end = p + s.n;
+	const unsigned char *p = (const unsigned char *)s.p, *end;
 	struct str rest;
 
-	if (!str_has_8bit(s))
+	if (!str_has_8bit(s)) /* also when `s` is nothing at all */
 		return true;
+	end = p + s.n;
 	while (p < end) {
 		/* Most characters; the others have more rules. */
 		if (*p < 0x80) {

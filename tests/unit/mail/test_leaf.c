@@ -255,6 +255,7 @@ test_utf8_valid(void **state)
 	bool valid;
 
 	(void)state;
+	assert_true(utf8_valid((struct str){ NULL, 0 }));
 	for (i = 0; i < (size_t)N * N * N * N; i++) {
 		text[0] = (char)edges[i % N];
 		text[1] = (char)edges[i / N % N];
