@@ -39,6 +39,7 @@ struct runner {
 	struct job_next next;
 	size_t at; /* in next */
 	bool anew; /* confirmed again, or to be undone, during a step */
+	bool refused; /* the last step was; the secret may be another now */
 	struct arena mem; /* of next */
 	unsigned char box[SEAL_RELAY_BOX], tag[SEAL_TAG_LEN];
 };
@@ -92,27 +93,29 @@ finished(struct runner *r, const char *why)
 	end_runner(r);
 }
 
-/* After each step: on, later, or over. */
+/*
+ * After each step: on, later, or over. Refused once is no end yet: the session
+ * may go on under another secret, which is here by the next step.
+ */
 static bool
 goes_on(struct runner *r, const struct review_answer *is)
 {
-	if (is->status >= 500) {
-		arena_free(&r->mem);
-		r->next.n = 0;
-		loop_timer_set(r->timer, AGAIN_MS);
-		return false;
+	const bool lost =
+	    (is->status == 401 || is->status == 409) && !r->refused;
+
+	if (is->status < 300 && !r->anew) {
+		r->refused = false;
+		return true;
 	}
-	if (r->anew) {
-		arena_free(&r->mem);
-		r->next.n = 0;
-		loop_timer_set(r->timer, BETWEEN_MS);
-		return false;
-	}
-	if (is->status >= 300) {
+	if (is->status < 500 && !r->anew && !lost) {
 		finished(r, is->status == 401 ? "signed_out" : is->text);
 		return false;
 	}
-	return true;
+	r->refused = lost;
+	arena_free(&r->mem);
+	r->next.n = 0;
+	loop_timer_set(r->timer, r->anew ? BETWEEN_MS : AGAIN_MS);
+	return false;
 }
 
 static void
@@ -256,6 +259,17 @@ bool
 job_is_running(const struct job_runners *all, const struct uuid *job)
 {
 	return find(all, job) != NULL;
+}
+
+void
+job_runners_turn(
+    struct job_runners *all, const struct secret *from, const struct secret *to)
+{
+	struct runner *r;
+
+	TAILQ_FOREACH(r, &all->list, link)
+		if (secret_eq(&r->who.session, from))
+			r->who.session = *to;
 }
 
 bool

@@ -16,6 +16,7 @@
 
 struct admin;
 struct job_runners;
+struct secret;
 struct store_operator;
 
 #define JOB_RUNNERS 32
@@ -32,6 +33,9 @@ void job_runners_free(struct job_runners *all);
  */
 bool job_run(struct job_runners *all, const struct uuid *job, char verdict,
     const struct store_operator *who);
+/* A session goes on under another secret, and so do its jobs. */
+void job_runners_turn(struct job_runners *all, const struct secret *from,
+    const struct secret *to);
 bool job_is_running(const struct job_runners *all, const struct uuid *job);
 
 #endif

@@ -44,6 +44,7 @@ struct live_stream {
 	char *sent; /* the last data line */
 	unsigned quiet_ms;
 	bool asking; /* memory is the call's until it answers */
+	bool refused; /* the last answer was; the secret may be another now */
 	bool full;
 };
 
@@ -95,6 +96,17 @@ live_streams_end(struct live_streams *all)
 		next = TAILQ_NEXT(s, link);
 		end_stream(s);
 	}
+}
+
+void
+live_streams_turn(struct live_streams *all, const struct secret *from,
+    const struct secret *to)
+{
+	struct live_stream *s;
+
+	TAILQ_FOREACH(s, &all->list, link)
+		if (secret_eq(&s->who.session, from))
+			s->who.session = *to;
 }
 
 void
@@ -198,13 +210,21 @@ on_live(void *arg)
 		free_stream(s);
 		return;
 	}
-	/* 401: the session has ended, and so does what it sees */
+	/*
+	 * 401: the session has ended, and so does what it sees; or it goes on
+	 * under another secret, which is here by the next look.
+	 */
 	if (s->live.is.status >= 300 && s->live.is.status < 500) {
-		end_stream(s);
-		return;
+		if (s->refused) {
+			end_stream(s);
+			return;
+		}
+		s->refused = true;
 	}
-	if (s->live.is.status < 300)
+	if (s->live.is.status < 300) {
+		s->refused = false;
 		tell(s, ms);
+	}
 	arena_free(&s->mem);
 	loop_timer_set(s->timer, ms);
 }

@@ -18,6 +18,7 @@
 struct factor_change {
 	struct change change;
 	struct second second;
+	struct session_next next;
 	int64_t id;
 };
 
@@ -40,6 +41,17 @@ ask(struct page *page, struct buf *question, void (*done)(void *))
 	struct factor_change *f = page->mine;
 
 	second_ask(page->admin, question, &page->mem, &f->second, done, page);
+}
+
+/* A question whose right answer is a new mark. */
+static void
+begin_turn(struct page *page, struct buf *question, const char *name)
+{
+	struct factor_change *f = page->mine;
+
+	session_next(&f->next);
+	second_begin_turn(
+	    question, name, &page->who->op.session, f->next.sha256);
 }
 
 /* ---- an authenticator app */
@@ -100,6 +112,7 @@ on_confirmed(void *arg)
 	struct view_enrol view = { 0 };
 
 	if (f->second.status < 300) {
+		session_turned(page->req, page->who, &f->next);
 		draw_codes(page);
 		return;
 	}
@@ -128,7 +141,7 @@ handle_totp_ok_post(struct http_request *req)
 		change_fail(page, "code");
 		return;
 	}
-	second_begin(&question, "totp-ok", &page->who->op.session);
+	begin_turn(page, &question, "totp-ok");
 	buf_lp(&question, code, strlen(code));
 	ask(page, &question, on_confirmed);
 }
@@ -190,16 +203,27 @@ put_attestation(struct page *page, struct buf *question)
 }
 
 static void
+on_registered(void *arg)
+{
+	struct page *page = arg;
+	struct factor_change *f = page->mine;
+
+	if (f->second.status < 300)
+		session_turned(page->req, page->who, &f->next);
+	on_codes(page);
+}
+
+static void
 act_passkey(struct page *page)
 {
 	const char *label = change_text(page, "label");
 	struct buf question = { 0 };
 
-	second_begin(&question, "register", &page->who->op.session);
+	begin_turn(page, &question, "register");
 	label = label != NULL && strlen(label) <= 64 ? label : "Passkey";
 	buf_lp(&question, label, strlen(label));
 	if (put_attestation(page, &question)) {
-		ask(page, &question, on_codes);
+		ask(page, &question, on_registered);
 		return;
 	}
 	buf_free(&question);

@@ -27,6 +27,7 @@ struct second_login {
 	struct arena mem;
 	struct factor_state state;
 	struct second answer;
+	struct session_next next;
 	void (*then)(struct second_login *s);
 };
 
@@ -36,6 +37,7 @@ free_login(void *arg)
 	struct second_login *s = arg;
 
 	secret_wipe(&s->who.op.session);
+	secret_wipe(&s->next.secret);
 	arena_free(&s->mem);
 	free(s);
 }
@@ -116,6 +118,7 @@ on_judged(void *arg)
 	char text[120];
 
 	if (s->answer.status < 300) {
+		session_turned(s->req, &s->who, &s->next);
 		http_reply_redirect(s->req, return_to(s->req));
 		return;
 	}
@@ -144,7 +147,9 @@ judge(struct second_login *s)
 		send_page(s, 403, "The form was old. Try again.");
 		return;
 	}
-	second_begin(&question, key ? "passkey" : "code", &s->who.op.session);
+	session_next(&s->next);
+	second_begin_turn(&question, key ? "passkey" : "code",
+	    &s->who.op.session, s->next.sha256);
 	buf_lp(&question, "i", 1);
 	if (!key && code != NULL && strlen(code) <= 64)
 		buf_lp(&question, code, strlen(code));

@@ -30,6 +30,14 @@ second_begin(
 	buf_lp(question, session->b, session->n);
 }
 
+void
+second_begin_turn(struct buf *question, const char *name,
+    const struct secret *session, const unsigned char next_sha256[32])
+{
+	second_begin(question, name, session);
+	buf_lp(question, next_sha256, 32);
+}
+
 static bool
 read_number(struct str *rest, int *v)
 {

@@ -24,6 +24,9 @@ struct second {
 /* Begin a question; add its fields with buf_lp(). */
 void second_begin(
     struct buf *question, const char *name, const struct secret *session);
+/* Of one that, answered with 200, leaves the session under the next secret. */
+void second_begin_turn(struct buf *question, const char *name,
+    const struct secret *session, const unsigned char next_sha256[32]);
 /* `done` runs once, later. Wipes the question. */
 void second_ask(struct admin *admin, struct buf *question, struct arena *mem,
     struct second *out, void (*done)(void *arg), void *arg);

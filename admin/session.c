@@ -15,6 +15,8 @@
 #include <openssl/sha.h>
 
 #include "admin/admin.h"
+#include "admin/job.h"
+#include "admin/live.h"
 #include "admin/page.h"
 #include "base/buf.h"
 #include "base/xalloc.h"
@@ -49,6 +51,7 @@ session_same_origin(const struct admin *admin, struct http_request *req)
 	return origin == NULL || strcmp(origin, admin->origin) == 0;
 }
 
+/* Before the second factor; after it the database says which. */
 static void
 make_csrf(struct admin_who *who)
 {
@@ -98,6 +101,26 @@ session_drop_cookie(struct http_request *req)
 	http_reply_header(req, "Set-Cookie",
 	    SESSION_COOKIE
 	    "=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0");
+}
+
+void
+session_next(struct session_next *next)
+{
+	secret_random(&next->secret, OPERATOR_SECRET);
+	SHA256(next->secret.b, next->secret.n, next->sha256);
+}
+
+void
+session_turned(
+    struct http_request *req, struct admin_who *who, struct session_next *next)
+{
+	const struct admin *admin = http_request_app(req);
+
+	live_streams_turn(admin->live, &who->op.session, &next->secret);
+	job_runners_turn(admin->jobs, &who->op.session, &next->secret);
+	session_set_cookie(req, &next->secret);
+	who->op.session = next->secret;
+	secret_wipe(&next->secret);
 }
 
 const char *
@@ -243,6 +266,7 @@ on_touched(void *arg)
 		free_who(who);
 		return;
 	}
+	base32_encode(who->csrf, who->session.csrf.b, sizeof(struct uuid));
 	http_request_allow(req, who, free_who);
 }
 

@@ -37,6 +37,20 @@ bool session_token_of(const struct admin_who *who, struct http_request *req);
 /* Only what the cookie says: whose session it is, the database has to say. */
 bool session_from_cookie(struct http_request *req, struct admin_who *who);
 
+/*
+ * The secret that a session goes on under when it may do more (decision
+ * 0099), and the hash by which the database takes it. The database has it with
+ * the step-up or not at all; then session_turned() makes this request, the
+ * browser, and the session's streams and jobs of this process go on with it.
+ */
+struct session_next {
+	struct secret secret;
+	unsigned char sha256[32];
+};
+void session_next(struct session_next *next);
+void session_turned(
+    struct http_request *req, struct admin_who *who, struct session_next *next);
+
 /* Begin, and end, a session in the browser. */
 void session_set_cookie(struct http_request *req, const struct secret *s);
 void session_drop_cookie(struct http_request *req);

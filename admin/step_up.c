@@ -13,6 +13,8 @@ struct step_up {
 	struct operator_step_up answer;
 	struct second second;
 	struct password_job job;
+	struct session_next next;
+	bool signs; /* one decision, and marks no session */
 	page_fn *ok, *wrong;
 };
 
@@ -34,8 +36,17 @@ step_up_given(struct page *page)
 static void
 fail(struct step_up *s, const char *error)
 {
+	secret_wipe(&s->next.secret);
 	s->page->step_up_error = error;
 	s->wrong(s->page);
+}
+
+/* Right: the session goes on under another secret. */
+static void
+pass(struct step_up *s)
+{
+	session_turned(s->page->req, s->page->who, &s->next);
+	s->ok(s->page);
 }
 
 static void
@@ -44,11 +55,13 @@ on_marked(void *arg)
 	struct step_up *s = arg;
 
 	if (s->answer.is.status < 300)
-		s->ok(s->page);
+		pass(s);
 	else if (s->answer.is.status == 429)
 		fail(s, "slow");
 	else if (s->answer.is.status == 403)
 		fail(s, "again"); /* meanwhile there is a second factor */
+	else if (s->answer.is.status == 409)
+		fail(s, "out"); /* confirmed twice at once, the other first */
 	else if (s->answer.is.status < 500)
 		fail(s, "password");
 	else
@@ -64,8 +77,9 @@ on_output(void *arg)
 		fail(s, "password");
 		return;
 	}
-	operator_step_up_password(
-	    &s->page->who->op, s->job.output.b, &s->answer, on_marked, s);
+	session_next(&s->next);
+	operator_step_up_password(&s->page->who->op, s->job.output.b,
+	    s->next.sha256, &s->answer, on_marked, s);
 	secret_wipe(&s->job.output);
 }
 
@@ -89,8 +103,10 @@ on_judged(void *arg)
 {
 	struct step_up *s = arg;
 
-	if (s->second.status < 300)
+	if (s->second.status < 300 && s->signs)
 		s->ok(s->page);
+	else if (s->second.status < 300)
+		pass(s);
 	else
 		fail(s, second_error(&s->second));
 }
@@ -101,8 +117,10 @@ ask_auth(struct step_up *s, const char *code, const char *assertion)
 	struct page *page = s->page;
 	struct buf question = { 0 };
 
-	second_begin(&question, assertion != NULL ? "passkey" : "code",
-	    &page->who->op.session);
+	session_next(&s->next);
+	second_begin_turn(&question, assertion != NULL ? "passkey" : "code",
+	    &page->who->op.session, s->next.sha256);
+	s->signs = page->signs && assertion != NULL;
 	/* An approval's assertion is over what it approves (page_decide.c). */
 	buf_lp(&question, page->signs ? "a" : "s", 1);
 	if (assertion == NULL) {

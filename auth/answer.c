@@ -14,16 +14,17 @@
 
 static const struct question {
 	const char *name;
-	size_t fields; /* behind the session, at least */
+	bool turns; /* the session's next secret is its first field */
+	size_t fields; /* behind these, at least */
 	void (*run)(struct auth_job *job);
 } questions[] = {
-	{ "code", 2, auth_code },
-	{ "totp-new", 0, auth_totp_new },
-	{ "totp-ok", 1, auth_totp_ok },
-	{ "recovery", 0, auth_recovery },
-	{ "challenge", 1, auth_challenge },
-	{ "passkey", 5, auth_passkey },
-	{ "register", 3, auth_register },
+	{ "code", true, 2, auth_code },
+	{ "totp-new", false, 0, auth_totp_new },
+	{ "totp-ok", true, 1, auth_totp_ok },
+	{ "recovery", false, 0, auth_recovery },
+	{ "challenge", false, 1, auth_challenge },
+	{ "passkey", true, 5, auth_passkey },
+	{ "register", true, 3, auth_register },
 };
 
 static void
@@ -117,19 +118,35 @@ auth_codes_new(struct buf *out, factor_hashes *hashes, int64_t operator_id)
 	explicit_bzero(code, sizeof(code));
 }
 
+static const struct question *
+find_question(struct str name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+		if (str_eq(name, str_of(questions[i].name)))
+			return &questions[i];
+	return NULL;
+}
+
 /* Every field lies in the job's own memory: the question goes. */
 static bool
-read_fields(struct auth_job *job, struct str rest)
+read_fields(struct auth_job *job, const struct question *q, struct str rest)
 {
 	struct str one;
 
+	if (q->turns) {
+		if (!str_lp(&rest, &one))
+			return false;
+		job->next = (struct str){ arena_str(&job->mem, one), one.n };
+	}
 	while (rest.n > 0) {
 		if (job->nfields == AUTH_FIELDS || !str_lp(&rest, &one))
 			return false;
 		job->field[job->nfields++] =
 		    (struct str){ arena_str(&job->mem, one), one.n };
 	}
-	return true;
+	return job->nfields >= q->fields;
 }
 
 void
@@ -138,22 +155,19 @@ auth_question(void *arg, struct ask *ask, struct str question)
 	struct auth *auth = arg;
 	struct auth_job *job = xcalloc(1, sizeof(*job));
 	struct str name = { 0 }, session = { 0 };
-	bool sound;
-	size_t i;
+	const struct question *q = NULL;
 
 	job->auth = auth;
 	job->ask = ask;
 	job->who.db = auth->db;
-	sound = str_lp(&question, &name) && str_lp(&question, &session) &&
-		session.n == OPERATOR_SECRET &&
-		secret_set(&job->who.session, session.p, session.n) &&
-		read_fields(job, question);
-	for (i = 0; sound && i < sizeof(questions) / sizeof(questions[0]); i++)
-		if (str_eq(name, str_of(questions[i].name)) &&
-		    job->nfields >= questions[i].fields) {
-			questions[i].run(job);
-			return;
-		}
+	if (str_lp(&question, &name) && str_lp(&question, &session) &&
+	    session.n == OPERATOR_SECRET &&
+	    secret_set(&job->who.session, session.p, session.n))
+		q = find_question(name);
+	if (q != NULL && read_fields(job, q, question)) {
+		q->run(job);
+		return;
+	}
 	log_warn("auth.request", KV("why", "no such question"));
 	auth_end(job, 422, "validation_error", 0, NULL);
 }

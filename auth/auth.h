@@ -7,15 +7,20 @@
  * session, the database bounds the number of tries, and what is judged is a
  * code or a signature that only the person can make. Fields of a question:
  *
- *	code      session purpose code            i sign-in, s step-up
+ *	code      session next purpose code       i sign-in, s step-up
  *	totp-new  session                         -> secret, link for an app
- *	totp-ok   session code                    -> recovery codes
+ *	totp-ok   session next code               -> recovery codes
  *	recovery  session                         -> recovery codes
  *	challenge session purpose [message version round digest]
  *	                                          -> challenge, name, user,
  *	                                             credentials...
- *	passkey   session purpose credential auth-data client-data signature
- *	register  session label attestation client-data  -> recovery codes
+ *	passkey   session next purpose credential auth-data client-data
+ *	          signature
+ *	register  session next label attestation client-data
+ *	                                          -> recovery codes
+ *
+ * `next` is the SHA-256 of the secret that the session goes on under when the
+ * answer is 200, and not for a passkey's approval (purpose a).
  *
  * Fields of an answer: status, code of a refusal, seconds to wait, then what
  * stands behind the arrow. Numbers are decimal text.
@@ -47,7 +52,8 @@ struct auth_job {
 	struct ask *ask;
 	struct store_operator who;
 	struct arena mem;
-	struct str field[AUTH_FIELDS];
+	struct str next; /* of the four that have it */
+	struct str field[AUTH_FIELDS]; /* behind that */
 	size_t nfields;
 	void *mine; /* the question's own, in the arena */
 	void (*clear)(void *mine); /* wipes it, may be NULL */

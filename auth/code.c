@@ -111,7 +111,8 @@ on_totp(void *arg)
 	if (t->confirm)
 		auth_codes_new(&t->codes, &t->hashes, t->totp.operator_id);
 	factor_totp_done(&job->who, t->totp.factor, (int64_t)t->step,
-	    t->confirm ? &t->hashes : NULL, &t->mark, on_totp_done, job);
+	    t->confirm ? &t->hashes : NULL, job->next, &t->mark, on_totp_done,
+	    job);
 }
 
 static void
@@ -138,7 +139,8 @@ on_state(void *arg)
 	/* What cannot be a code still counts as a try. */
 	if (!seal_recovery_hash(hash, (uint64_t)t->state.operator_id, t->code))
 		memset(hash, 0, sizeof(hash));
-	factor_recovery_use(&job->who, hash, &t->mark, on_recovered, job);
+	factor_recovery_use(
+	    &job->who, hash, job->next, &t->mark, on_recovered, job);
 }
 
 void

@@ -193,7 +193,7 @@ on_tried(void *arg)
 		auth_end(job, 422, "validation_error", 0, NULL);
 	else
 		factor_passkey_done(&job->who, &s->passkey, s->data.count,
-		    buf_str(&s->packed), &s->mark, on_marked, job);
+		    buf_str(&s->packed), job->next, &s->mark, on_marked, job);
 }
 
 void
@@ -253,6 +253,7 @@ on_spent(void *arg)
 	s->made.count = s->data.count;
 	auth_codes_new(&s->codes, &s->hashes, s->passkey.operator_id);
 	s->made.hashes = &s->hashes;
+	s->made.next_sha256 = job->next;
 	factor_passkey_add(&job->who, &s->made, &s->mark, on_added, job);
 }
 

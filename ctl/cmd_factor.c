@@ -15,12 +15,16 @@ static bool
 judge(struct ctl *ctl, char purpose, const char *code)
 {
 	struct buf question = { 0 }, answer = { 0 };
+	unsigned char sha256[32];
+	struct secret next;
 	struct str rest, status = { 0 }, why = { 0 };
 	struct err err = { 0 };
 	bool ok;
 
 	buf_lp(&question, "code", 4);
 	buf_lp(&question, ctl->session.b, ctl->session.n);
+	ctl_next(&next, sha256);
+	buf_lp(&question, sha256, sizeof(sha256));
 	buf_lp(&question, &purpose, 1);
 	buf_lp(&question, code, strlen(code));
 	if (!ask_wait(ctl->conf->auth_socket, &question, &answer, &err)) {
@@ -38,6 +42,8 @@ judge(struct ctl *ctl, char purpose, const char *code)
 		    (int)status.n, status.p, (int)why.n, why.p);
 	buf_wipe(&answer);
 	buf_free(&answer);
+	ok = ok && ctl_turned(ctl, &next, purpose == 's');
+	secret_wipe(&next);
 	return ok;
 }
 

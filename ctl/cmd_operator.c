@@ -63,16 +63,50 @@ sign_in(struct ctl *ctl, const char *name, const char *password, bool *due)
 	return rows != NULL;
 }
 
+void
+ctl_next(struct secret *next, unsigned char sha256[32])
+{
+	secret_random(next, 32);
+	(void)SHA256(next->b, 32, sha256);
+}
+
+/* Into the file of `posternctl login`. */
+static bool
+keep_session(struct ctl *ctl)
+{
+	char text[BASE32_LEN(32) + 2];
+	struct err err = { 0 };
+	bool ok;
+
+	base32_encode(text, ctl->session.b, 32);
+	(void)strcat(text, "\n");
+	ok = ctl_write_private(ctl->session_path, text, &err);
+	OPENSSL_cleanse(text, sizeof(text));
+	if (!ok)
+		(void)ctl_fail(ctl, "%s", err.text);
+	return ok;
+}
+
+bool
+ctl_turned(struct ctl *ctl, struct secret *next, bool keep)
+{
+	ctl->session = *next;
+	secret_wipe(next);
+	return !keep || keep_session(ctl);
+}
+
 bool
 ctl_step_up_password(
     struct ctl *ctl, const struct ctl_args *args, const char *option)
 {
 	const struct manage_arg touch[] = { CTL_SESSION(ctl), MANAGE_ARG_END };
 	char password[SEAL_PASSWORD_MAX + 2];
-	struct secret output = { 0 };
+	struct secret output = { 0 }, next = { 0 };
+	unsigned char sha256[SHA256_DIGEST_LENGTH];
 	json_t *rows, *done = NULL;
 	bool ok;
 
+	ctl_next(&next, sha256);
 	rows = ctl_call(ctl, "session_touch_1", touch);
 	if (rows == NULL)
 		return false;
@@ -82,21 +116,24 @@ ctl_step_up_password(
 	OPENSSL_cleanse(password, sizeof(password));
 	if (ok) {
 		const struct manage_arg call[] = { CTL_SESSION(ctl),
-			MANAGE_ARG_BYTES(output.b, output.n), MANAGE_ARG_END };
+			MANAGE_ARG_BYTES(output.b, output.n),
+			MANAGE_ARG_BYTES(sha256, sizeof(sha256)),
+			MANAGE_ARG_END };
 
 		done = ctl_call(ctl, "step_up_password_1", call);
 	}
 	secret_wipe(&output);
+	ok = done != NULL && ctl_turned(ctl, &next, true);
+	secret_wipe(&next);
 	json_decref(rows);
 	json_decref(done);
-	return done != NULL;
+	return ok;
 }
 
 int
 ctl_login(struct ctl *ctl, const struct ctl_args *args)
 {
-	char password[SEAL_PASSWORD_MAX + 2], text[BASE32_LEN(32) + 2];
-	struct err err = { 0 };
+	char password[SEAL_PASSWORD_MAX + 2];
 	bool ok, due = false;
 
 	if (!ctl_password(
@@ -107,12 +144,8 @@ ctl_login(struct ctl *ctl, const struct ctl_args *args)
 	OPENSSL_cleanse(password, sizeof(password));
 	if (!ok || (due && !ctl_second_factor(ctl, args)))
 		return 1;
-	base32_encode(text, ctl->session.b, 32);
-	(void)strcat(text, "\n");
-	ok = ctl_write_private(ctl->session_path, text, &err);
-	OPENSSL_cleanse(text, sizeof(text));
-	if (!ok)
-		return ctl_fail(ctl, "%s", err.text);
+	if (!keep_session(ctl))
+		return 1;
 	(void)printf("signed in as %s until you run posternctl logout\n",
 	    args->words[0]);
 	return 0;

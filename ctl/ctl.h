@@ -115,6 +115,14 @@ MUST_CHECK bool ctl_password(const struct ctl *ctl, const struct ctl_args *args,
     const char *option, char *out, size_t size);
 MUST_CHECK bool ctl_ask_terminal(const char *what, char *out, size_t size);
 /*
+ * A session that may do more goes on under another secret (decision 0099):
+ * ctl_next() makes one and its hash, ctl_turned() is called when the database
+ * has it, with the file of `posternctl login` to write or not yet. False,
+ * reported.
+ */
+void ctl_next(struct secret *next, unsigned char sha256[32]);
+MUST_CHECK bool ctl_turned(struct ctl *ctl, struct secret *next, bool keep);
+/*
  * With --code-file, --confirm-file or --password-file: show the second factor,
  * or the password, again. The other one: the password whatever was given.
  */

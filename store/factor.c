@@ -130,16 +130,17 @@ hashes_arg(struct pg_args *a, const factor_hashes *hashes)
 
 void
 factor_totp_done(const struct store_operator *who, int64_t factor, int64_t step,
-    const factor_hashes *hashes, struct factor_mark *out, review_done_fn *done,
-    void *arg)
+    const factor_hashes *hashes, struct str next_sha256,
+    struct factor_mark *out, review_done_fn *done, void *arg)
 {
 	struct review_call call =
-	    begin(who, "SELECT * FROM api.totp_done_1($1,$2,$3,$4)", fill_mark,
-		out, done, arg);
+	    begin(who, "SELECT * FROM api.totp_done_1($1,$2,$3,$4,$5)",
+		fill_mark, out, done, arg);
 
 	pg_i64(&call.args, factor);
 	pg_i64(&call.args, step);
 	hashes_arg(&call.args, hashes);
+	pg_bytes(&call.args, next_sha256.p, next_sha256.n);
 	review_call(who->db, &call);
 }
 
@@ -157,14 +158,15 @@ factor_recovery_set(const struct store_operator *who,
 
 void
 factor_recovery_use(const struct store_operator *who,
-    const unsigned char hash[32], struct factor_mark *out, review_done_fn *done,
-    void *arg)
+    const unsigned char hash[32], struct str next_sha256,
+    struct factor_mark *out, review_done_fn *done, void *arg)
 {
 	struct review_call call =
-	    begin(who, "SELECT * FROM api.recovery_use_1($1,$2)", fill_mark,
+	    begin(who, "SELECT * FROM api.recovery_use_1($1,$2,$3)", fill_mark,
 		out, done, arg);
 
 	pg_bytes(&call.args, hash, 32);
+	pg_bytes(&call.args, next_sha256.p, next_sha256.n);
 	review_call(who->db, &call);
 }
 
@@ -262,16 +264,18 @@ factor_passkey_try(const struct store_operator *who, char purpose,
 void
 factor_passkey_done(const struct store_operator *who,
     const struct factor_passkey *passkey, int64_t count, struct str packed,
-    struct factor_mark *out, review_done_fn *done, void *arg)
+    struct str next_sha256, struct factor_mark *out, review_done_fn *done,
+    void *arg)
 {
 	struct review_call call = begin(who,
-	    "SELECT * FROM api.passkey_done_1($1,$2,$3,$4,$5,$6,$7,$8)",
+	    "SELECT * FROM api.passkey_done_1($1,$2,$3,$4,$5,$6,$7,$8,$9)",
 	    fill_mark, out, done, arg);
 
 	pg_i64(&call.args, passkey->factor);
 	pg_i64(&call.args, count);
 	ask_args(&call.args, &passkey->ask);
 	pg_bytes(&call.args, packed.n > 0 ? packed.p : NULL, packed.n);
+	pg_bytes(&call.args, next_sha256.p, next_sha256.n);
 	review_call(who->db, &call);
 }
 
@@ -280,9 +284,9 @@ factor_passkey_add(const struct store_operator *who,
     const struct factor_new_passkey *made, struct factor_mark *out,
     review_done_fn *done, void *arg)
 {
-	struct review_call call =
-	    begin(who, "SELECT * FROM api.passkey_add_1($1,$2,$3,$4,$5,$6,$7)",
-		fill_mark, out, done, arg);
+	struct review_call call = begin(who,
+	    "SELECT * FROM api.passkey_add_1($1,$2,$3,$4,$5,$6,$7,$8)",
+	    fill_mark, out, done, arg);
 
 	pg_bytes(&call.args, made->credential.p, made->credential.n);
 	pg_bytes(&call.args, made->key.p, made->key.n);
@@ -290,6 +294,7 @@ factor_passkey_add(const struct store_operator *who,
 	pg_text(&call.args, made->label);
 	pg_bytes(&call.args, made->proof.p, made->proof.n);
 	hashes_arg(&call.args, made->hashes);
+	pg_bytes(&call.args, made->next_sha256.p, made->next_sha256.n);
 	review_call(who->db, &call);
 }
 

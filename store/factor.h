@@ -55,17 +55,20 @@ void factor_totp_try(const struct store_operator *who, bool confirm,
     struct factor_totp *out, review_done_fn *done, void *arg);
 
 typedef unsigned char factor_hashes[FACTOR_CODES][32];
-/* `hashes` NULL: none. */
+/*
+ * `hashes` NULL: none. `next_sha256`, here and below: the session goes on
+ * under the secret of this hash.
+ */
 void factor_totp_done(const struct store_operator *who, int64_t factor,
-    int64_t step, const factor_hashes *hashes, struct factor_mark *out,
-    review_done_fn *done, void *arg);
+    int64_t step, const factor_hashes *hashes, struct str next_sha256,
+    struct factor_mark *out, review_done_fn *done, void *arg);
 
 void factor_recovery_set(const struct store_operator *who,
     const factor_hashes *hashes, struct review_answer *out,
     review_done_fn *done, void *arg);
 void factor_recovery_use(const struct store_operator *who,
-    const unsigned char hash[32], struct factor_mark *out, review_done_fn *done,
-    void *arg);
+    const unsigned char hash[32], struct str next_sha256,
+    struct factor_mark *out, review_done_fn *done, void *arg);
 
 /* What is to be signed: for purpose 'a' also of which message. */
 struct factor_ask {
@@ -100,13 +103,15 @@ void factor_passkey_try(const struct store_operator *who, char purpose,
 /* `packed`: what was signed, kept for an approval; empty otherwise. */
 void factor_passkey_done(const struct store_operator *who,
     const struct factor_passkey *passkey, int64_t count, struct str packed,
-    struct factor_mark *out, review_done_fn *done, void *arg);
+    struct str next_sha256, struct factor_mark *out, review_done_fn *done,
+    void *arg);
 
 struct factor_new_passkey {
 	struct str credential, key, proof;
 	const char *label;
 	int64_t count;
 	const factor_hashes *hashes;
+	struct str next_sha256;
 };
 void factor_passkey_add(const struct store_operator *who,
     const struct factor_new_passkey *made, struct factor_mark *out,

@@ -107,6 +107,7 @@ fill_session(void *out, struct arena *mem, const struct pg_result *res)
 	o->now_us = pg_get_time(res, 0, "now");
 	o->totp = pg_get_bool(res, 0, "totp");
 	o->passkeys = pg_get_int(res, 0, "passkeys");
+	o->csrf = pg_get_uuid(res, 0, "csrf");
 }
 
 void
@@ -156,11 +157,12 @@ fill_step_up(void *out, struct arena *mem, const struct pg_result *res)
 
 void
 operator_step_up_password(const struct store_operator *who,
-    const unsigned char output[OPERATOR_OUTPUT], struct operator_step_up *out,
+    const unsigned char output[OPERATOR_OUTPUT],
+    const unsigned char next_sha256[32], struct operator_step_up *out,
     review_done_fn *done, void *arg)
 {
 	struct review_call call = {
-		.sql = "select * from api.step_up_password_1($1,$2)",
+		.sql = "select * from api.step_up_password_1($1,$2,$3)",
 		.out = out,
 		.fill = fill_step_up,
 		.fill_always = true,
@@ -170,6 +172,7 @@ operator_step_up_password(const struct store_operator *who,
 
 	review_session_arg(&call.args, who);
 	pg_bytes(&call.args, output, OPERATOR_OUTPUT);
+	pg_bytes(&call.args, next_sha256, 32);
 	review_call(who->db, &call);
 }
 

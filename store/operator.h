@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/errors.h"
 #include "base/secret.h"
+#include "base/uuid.h"
 
 struct arena;
 struct conf;
@@ -83,6 +84,7 @@ struct operator_session {
 	bool global_paused;
 	bool totp; /* has an authenticator app in use */
 	int passkeys;
+	struct uuid csrf; /* as long as the sign-in, whatever its secret */
 };
 /* `used`: a person asks, which keeps an idle session alive. */
 void operator_session_touch(const struct store_operator *who, bool used,
@@ -96,8 +98,10 @@ struct operator_step_up {
 	int wait_s;
 	int64_t until_us;
 };
+/* When it was right, the session goes on under the secret of `next_sha256`. */
 void operator_step_up_password(const struct store_operator *who,
-    const unsigned char output[OPERATOR_OUTPUT], struct operator_step_up *out,
+    const unsigned char output[OPERATOR_OUTPUT],
+    const unsigned char next_sha256[32], struct operator_step_up *out,
     review_done_fn *done, void *arg);
 
 /*

@@ -350,6 +350,8 @@ CREATE TABLE d.operator_session (
 	    'recovery')),
 	-- The password was right and the second factor is not shown yet.
 	factor_due boolean NOT NULL DEFAULT false,
+	-- What the forms of its pages carry. The secret changes, this does not.
+	csrf uuid NOT NULL DEFAULT gen_random_uuid(),
 	ended_at timestamptz);
 CREATE INDEX operator_session_operator ON d.operator_session (operator_id);
 

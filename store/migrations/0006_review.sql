@@ -94,6 +94,13 @@ CREATE FUNCTION d.op_may(op bigint, roles text[], t bigint, i bigint)
 	    OR c.tenant_id = t AND (c.inbox_id IS NULL OR c.inbox_id = i)));
 GRANT EXECUTE ON FUNCTION d.op_may TO p_review, p_ctl;
 
+-- What a session can go on under: a hash that is no session's.
+CREATE FUNCTION d.secret_new(next_sha256 bytea) RETURNS boolean LANGUAGE sql STABLE
+	RETURN coalesce(octet_length(next_sha256) = 32, false) AND NOT EXISTS (
+	    SELECT 1 FROM d.operator_session z
+	    WHERE z.session_sha256 = next_sha256);
+GRANT EXECUTE ON FUNCTION d.secret_new TO p_review;
+
 -- Where the next `lim` held messages of anybody end, by when they expire. Row
 -- security would have a walk of one's own read all of the others' in between.
 CREATE FUNCTION d.left_from(after timestamptz, lim int) RETURNS timestamptz
@@ -269,7 +276,7 @@ CREATE FUNCTION api.session_touch_1(s bytea, used boolean DEFAULT true)
 	RETURNS TABLE (status int, code text, operator_id bigint, name text, roles text,
 	idle_until timestamptz, expires_at timestamptz, step_up_until
 	timestamptz, step_up_by text, global_paused boolean, now timestamptz,
-	totp boolean, passkeys int)
+	totp boolean, passkeys int, csrf uuid)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -291,7 +298,7 @@ BEGIN
 	    z.touched_at + interval '2 hours', z.expires_at,
 	    CASE WHEN o.step_up THEN z.step_up_until END,
 	    CASE WHEN o.step_up THEN z.step_up_by END,
-	    g.paused_at IS NOT NULL, clock_timestamp(), p.totp, p.passkeys
+	    g.paused_at IS NOT NULL, clock_timestamp(), p.totp, p.passkeys, z.csrf
 	    FROM d.operator_session z JOIN d.operator p
 	        ON p.operator_id = z.operator_id JOIN d.global_pause g ON g.one
 	    WHERE z.session_sha256 = sha256(s);
@@ -319,7 +326,9 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 
-CREATE FUNCTION api.step_up_password_1(s bytea, output bytea)
+-- The session goes on under `next_sha256`, the hash of a secret that nobody had
+-- before (decision 0099): a copy of the old one gains nothing by the step-up.
+CREATE FUNCTION api.step_up_password_1(s bytea, output bytea, next_sha256 bytea)
 	RETURNS TABLE (status int, code text, step_up_until timestamptz, wait int)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
@@ -334,6 +343,11 @@ BEGIN
 	o := d.op(s);
 	IF o.status <> 200 THEN
 		RETURN QUERY SELECT o.status, o.code, NULL::timestamptz, NULL::int;
+		RETURN;
+	END IF;
+	IF NOT d.secret_new(next_sha256) THEN
+		SELECT 422, 'validation_error' INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	SELECT z.totp, z.passkeys INTO f FROM d.operator z
@@ -353,7 +367,11 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	PERFORM d.mark_password(s, e);
+	IF NOT d.mark_password(s, next_sha256, e) THEN
+		SELECT 409, 'state_conflict' INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
 	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.step_up', NULL,
 	    '{"by":"password"}');
 	RETURN QUERY SELECT 200, NULL::text, e, NULL::int;

@@ -43,7 +43,7 @@ CREATE TABLE d.operator_recovery (
 -- purpose: i sign-in, s step-up, r registration, a approval of one digest.
 CREATE TABLE d.factor_challenge (
 	session_sha256 bytea NOT NULL REFERENCES d.operator_session
-	    ON DELETE CASCADE,
+	    ON DELETE CASCADE ON UPDATE CASCADE,
 	purpose "char" NOT NULL CHECK (purpose IN ('i', 's', 'r', 'a')),
 	nonce bytea NOT NULL CHECK (octet_length(nonce) = 32),
 	message_id uuid,
@@ -97,8 +97,8 @@ GRANT UPDATE (totp, passkeys, factor_failures, factor_locked_until)
 	ON d.operator TO p_auth;
 CREATE POLICY p_auth_update ON d.operator FOR UPDATE TO p_auth USING (true)
 	WITH CHECK (true);
-GRANT UPDATE (touched_at, step_up_until, step_up_by, factor_due, ended_at)
-	ON d.operator_session TO p_auth;
+GRANT UPDATE (session_sha256, touched_at, step_up_until, step_up_by,
+	factor_due, ended_at) ON d.operator_session TO p_auth;
 CREATE POLICY p_auth_update ON d.operator_session FOR UPDATE TO p_auth
 	USING (true) WITH CHECK (true);
 GRANT USAGE ON SEQUENCE d.audit_n TO p_auth;
@@ -106,7 +106,7 @@ GRANT INSERT (tenant_id, actor, event, message_id, detail) ON d.audit
 	TO p_auth;
 CREATE POLICY p_auth_insert ON d.audit FOR INSERT TO p_auth
 	WITH CHECK (zone = current_user);
-GRANT EXECUTE ON FUNCTION d.op, d.op_may, d.note, d.cur_boxes(),
+GRANT EXECUTE ON FUNCTION d.op, d.op_may, d.secret_new, d.note, d.cur_boxes(),
 	d.cur_tenants(), d.cur_actor() TO p_auth;
 GRANT SELECT, INSERT ON d.decision_proof TO p_auth;
 GRANT SELECT ON d.decision_proof TO p_review, p_relay;
@@ -129,8 +129,10 @@ CREATE POLICY p_auth_select ON d.message FOR SELECT TO p_auth
 	    OR (tenant_id::text || '.' || inbox_id::text)
 	    = ANY ((SELECT d.cur_boxes())::text[])));
 -- Referential checks run as the owner of the table that refers.
-GRANT DELETE ON d.factor_challenge TO p_owner;
+GRANT DELETE, UPDATE (session_sha256) ON d.factor_challenge TO p_owner;
 CREATE POLICY p_owner_delete ON d.factor_challenge FOR DELETE TO p_owner
+	USING (true);
+CREATE POLICY p_owner_update ON d.factor_challenge FOR UPDATE TO p_owner
 	USING (true);
 CREATE POLICY p_owner_select ON d.factor_challenge FOR SELECT TO p_owner
 	USING (true);
@@ -199,21 +201,51 @@ BEGIN
 	RETURN NULL;
 END $$;
 
--- The second factor was right: the sign-in is finished, the session marked.
-CREATE FUNCTION d.factor_right(s bytea, op bigint, how text, factor bigint,
-	was_due boolean) RETURNS timestamptz LANGUAGE plpgsql AS $$
+-- A session that may do more from now on goes on under another secret; the
+-- job that it moves goes with it. False: the session is not there any more, or
+-- goes on under another one already.
+CREATE FUNCTION d.session_turn(s bytea, next_sha256 bytea) RETURNS boolean
+	LANGUAGE plpgsql AS $$
+DECLARE
+	op bigint;
+BEGIN
+	UPDATE d.operator_session z SET session_sha256 = next_sha256
+	    WHERE z.session_sha256 = sha256(s) RETURNING z.operator_id INTO op;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	UPDATE d.job z SET session_sha256 = next_sha256 WHERE z.operator_id = op
+	    AND z.session_sha256 = sha256(s);
+	RETURN true;
+END $$;
+
+-- The second factor was right: the sign-in is finished, the session marked,
+-- its secret another one. NULL: it is not there any more.
+CREATE FUNCTION d.factor_right(s bytea, next_sha256 bytea, op bigint, how text,
+	factor bigint, was_due boolean) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
 	until timestamptz := clock_timestamp() + interval '5 minutes';
 BEGIN
 	UPDATE d.operator z SET factor_failures = 0, factor_locked_until = NULL
 	    WHERE z.operator_id = op;
+	IF NOT d.session_turn(s, next_sha256) THEN
+		RETURN NULL;
+	END IF;
 	UPDATE d.operator_session z SET factor_due = false, step_up_until = until,
 	    step_up_by = how, touched_at = clock_timestamp()
-	    WHERE z.session_sha256 = sha256(s);
+	    WHERE z.session_sha256 = next_sha256;
 	PERFORM d.note(0, 'op:' || op::text, CASE WHEN was_due
 	    THEN 'operator.second_factor' ELSE 'operator.step_up' END, NULL,
 	    json_build_object('by', how, 'factor', factor)::text);
 	RETURN until;
+END $$;
+
+-- What is answered after d.factor_right().
+CREATE FUNCTION d.turned(until timestamptz, OUT status int, OUT code text)
+	LANGUAGE plpgsql AS $$
+BEGIN
+	status := CASE WHEN until IS NULL THEN 401 ELSE 200 END;
+	code := CASE WHEN until IS NULL THEN 'missing_authorization' END;
 END $$;
 
 -- What the sign-in says of a person: columns that everybody's rules read. With
@@ -242,15 +274,16 @@ BEGIN
 END $$;
 
 -- The mark of those who have no second factor (decision 0070).
-CREATE FUNCTION d.mark_password(s bytea, until timestamptz) RETURNS void
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	AS $$
+CREATE FUNCTION d.mark_password(s bytea, next_sha256 bytea, until timestamptz)
+	RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	UPDATE d.operator_session z SET step_up_until = until,
 	    step_up_by = 'password' FROM d.operator p
 	    WHERE z.session_sha256 = sha256(s) AND NOT z.factor_due
 	    AND p.operator_id = z.operator_id AND NOT p.totp AND p.passkeys = 0
 	    AND until < clock_timestamp() + interval '6 minutes';
+	RETURN FOUND AND d.session_turn(s, next_sha256);
 END $$;
 GRANT EXECUTE ON FUNCTION d.mark_password TO p_review;
 
@@ -479,7 +512,7 @@ END $$;
 -- secret confirmed by it takes the place of the one before; with the first
 -- factor come recovery codes (`hashes`).
 CREATE FUNCTION api.totp_done_1(s bytea, factor bigint, step bigint,
-	hashes bytea[]) RETURNS TABLE (status int, code text,
+	hashes bytea[], next_sha256 bytea) RETURNS TABLE (status int, code text,
 	step_up_until timestamptz, confirmed boolean, codes boolean)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
@@ -488,7 +521,12 @@ DECLARE
 	o record := d.factor_op(s);
 	f record;
 	first boolean := false;
+	until timestamptz;
 BEGIN
+	IF o.status = 200 AND NOT d.secret_new(next_sha256) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
 	IF o.status = 200 THEN
 		UPDATE d.operator_factor y SET last_step = totp_done_1.step,
 		    used_at = clock_timestamp()
@@ -521,8 +559,10 @@ BEGIN
 		    'operator.factor_add', NULL, json_build_object('factor',
 		    f.factor_id, 'kind', 't')::text);
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, d.factor_right(s, o.operator_id,
-	    'totp', f.factor_id, o.due), f.confirmed_at IS NULL, first;
+	until := d.factor_right(s, next_sha256, o.operator_id, 'totp', f.factor_id,
+	    o.due);
+	RETURN QUERY SELECT z.status, z.code, until, f.confirmed_at IS NULL, first
+	    FROM d.turned(until) z;
 END $$;
 
 -- Recovery codes -------------------------------------------------------------
@@ -577,7 +617,7 @@ BEGIN
 	RETURN QUERY SELECT o.status, o.code;
 END $$;
 
-CREATE FUNCTION api.recovery_use_1(s bytea, code_sha256 bytea)
+CREATE FUNCTION api.recovery_use_1(s bytea, code_sha256 bytea, next_sha256 bytea)
 	RETURNS TABLE (status int, code text, wait int,
 	step_up_until timestamptz) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp AS $$
@@ -585,7 +625,12 @@ CREATE FUNCTION api.recovery_use_1(s bytea, code_sha256 bytea)
 DECLARE
 	o record := d.factor_op(s);
 	w int;
+	until timestamptz;
 BEGIN
+	IF o.status = 200 AND NOT d.secret_new(next_sha256) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
 	IF o.status = 200 THEN
 		w := d.factor_try(o.operator_id);
 		IF w IS NOT NULL THEN
@@ -606,8 +651,9 @@ BEGIN
 		RETURN QUERY SELECT o.status, o.code, w, NULL::timestamptz;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, NULL::int, d.factor_right(s,
-	    o.operator_id, 'recovery', NULL, o.due);
+	until := d.factor_right(s, next_sha256, o.operator_id, 'recovery', NULL, o.due);
+	RETURN QUERY SELECT z.status, z.code, NULL::int, until
+	    FROM d.turned(until) z;
 END $$;
 
 -- Passkeys -------------------------------------------------------------------
@@ -719,7 +765,7 @@ END $$;
 -- For an approval what was signed is kept (`packed`), and no session is marked.
 CREATE FUNCTION api.passkey_done_1(s bytea, factor bigint, new_count bigint,
 	mid uuid, for_version smallint, for_round smallint, dig bytea,
-	packed bytea)
+	packed bytea, next_sha256 bytea)
 	RETURNS TABLE (status int, code text, step_up_until timestamptz)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.boxes = '' SET postern.tenants = '' SET postern.actor = ''
@@ -728,12 +774,14 @@ CREATE FUNCTION api.passkey_done_1(s bytea, factor bigint, new_count bigint,
 DECLARE
 	o record := d.factor_op(s);
 	f record;
+	until timestamptz;
 BEGIN
 	IF o.status = 200 AND (num_nonnulls(mid, for_version, for_round, dig,
 	    passkey_done_1.packed) NOT IN (0, 5)
 	    OR octet_length(dig) <> 32
 	    OR octet_length(passkey_done_1.packed) > 4500
-	    OR o.due AND mid IS NOT NULL) THEN
+	    OR o.due AND mid IS NOT NULL
+	    OR mid IS NULL AND NOT d.secret_new(next_sha256)) THEN
 		o.status := 422;
 		o.code := 'validation_error';
 	END IF;
@@ -771,14 +819,15 @@ BEGIN
 		RETURN QUERY SELECT 200, NULL::text, NULL::timestamptz;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, d.factor_right(s, o.operator_id,
-	    'passkey', f.factor_id, o.due);
+	until := d.factor_right(s, next_sha256, o.operator_id, 'passkey', f.factor_id,
+	    o.due);
+	RETURN QUERY SELECT z.status, z.code, until FROM d.turned(until) z;
 END $$;
 
 CREATE FUNCTION api.passkey_add_1(s bytea, credential bytea,
 	public_key bytea, new_count bigint, label text, proof bytea,
-	hashes bytea[]) RETURNS TABLE (status int, code text, factor_id bigint,
-	codes boolean) LANGUAGE plpgsql SECURITY DEFINER
+	hashes bytea[], next_sha256 bytea) RETURNS TABLE (status int, code text,
+	factor_id bigint, codes boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -792,7 +841,7 @@ BEGIN
 	    OR coalesce(octet_length(passkey_add_1.public_key), 0)
 	    NOT BETWEEN 32 AND 1024
 	    OR coalesce(octet_length(passkey_add_1.proof), 0) <> 64
-	    OR coalesce(new_count, -1) < 0) THEN
+	    OR coalesce(new_count, -1) < 0 OR NOT d.secret_new(next_sha256)) THEN
 		o.status := 422;
 		o.code := 'validation_error';
 	ELSIF o.status = 200 AND NOT o.step_up THEN
@@ -826,8 +875,8 @@ BEGIN
 	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.factor_add',
 	    NULL, json_build_object('factor', n, 'kind', 'p')::text);
 	-- The session that made it stays marked: by a password only until now.
-	PERFORM d.factor_right(s, o.operator_id, 'passkey', n, false);
-	RETURN QUERY SELECT 200, NULL::text, n, first;
+	RETURN QUERY SELECT z.status, z.code, n, first FROM d.turned(
+	    d.factor_right(s, next_sha256, o.operator_id, 'passkey', n, false)) z;
 END $$;
 
 RESET ROLE;

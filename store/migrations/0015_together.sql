@@ -83,6 +83,10 @@ CREATE POLICY p_review_own ON d.job TO p_review USING
 GRANT SELECT, INSERT, UPDATE (session_sha256, state, category, note, hint,
 	items, items_sha256, next_ix, done, failed, refused, undo_ix, undone, more,
 	confirmed_at, moved_at, ended_at) ON d.job TO p_review;
+-- It goes on with its session under another secret (d.session_turn).
+GRANT SELECT (operator_id, session_sha256), UPDATE (session_sha256) ON d.job
+	TO p_auth;
+CREATE POLICY p_auth_turn ON d.job TO p_auth USING (true);
 GRANT SELECT, INSERT, UPDATE (outcome) ON d.job_item TO p_review;
 GRANT SELECT, INSERT, DELETE, UPDATE (operator_id, until) ON d.look
 	TO p_review;

@@ -141,9 +141,7 @@ class Drill(Relaying):
     def resume(self):
         """As an operator who signs in anew and shows the password."""
         self.session = self.sign_in()
-        salt = self.api("operator_salt_1", self.operator)
-        self.api("step_up_password_1", self.session, self._output(
-            salt["salt"], salt["params"], self.operator_password))
+        self.step_up()
         self.api("pause_1", self.session, None, None, False, "drill",
                  user="l_review")
 

@@ -470,8 +470,18 @@ def test_tokens_grants_and_test_inboxes(ready):
             "--days", "9"]
     ready.sql("UPDATE d.operator_session SET step_up_until = NULL")
     ready.refused("step_up_required", *make)
+    with open(ready.path("session")) as f:
+        old = f.read()
     made, = ready.rows(*make, *up)
     assert made["token"].startswith("pst_prov_")
+    # A copy of the session from before that is worth nothing any more.
+    with open(ready.path("copied"), "w", opener=lambda path, flags: os.open(
+            path, flags, 0o600)) as f:
+        f.write(old)
+    copied = ready.run("provision", "list", "--tenant", "acme",
+                       session="copied")
+    assert copied.returncode == 1 and "session has ended" in copied.stderr
+    assert os.stat(ready.path("session")).st_mode & 0o777 == 0o600
     for bad in (["--rights", "create,fly"], ["--max", "x"]):
         assert ready.run("provision", "create", "r", "--tenant", "acme",
                          *bad, *up).returncode == 2

@@ -306,12 +306,6 @@ def deferred_then_sent(c, reason, undo):
     assert r.audit(c.mid) == [*SUBMITTED, event, "worker message.result"]
 
 
-def step_up(r):
-    row = r.api("operator_salt_1", r.operator)
-    r.api("step_up_password_1", r.session, r._output(
-        row["salt"], row["params"], r.operator_password))
-
-
 def pause(run, r, level, box, on):
     (row,) = run(
         "SELECT * FROM api.pause_1(%s, %s, %s, %s, 'test')", r.session,
@@ -325,7 +319,7 @@ def pause(run, r, level, box, on):
 def test_pause(case, moment, level):
     c = case(moment)
     r = c.r
-    step_up(r)
+    r.step_up()
     pause(c.do, r, level, c.box, True)
 
     def resume():
@@ -353,7 +347,7 @@ def test_pause(case, moment, level):
 def test_suspend(case, moment):
     c = case(moment)
     r = c.r
-    step_up(r)
+    r.step_up()
 
     def suspend(run, on):
         (row,) = run("SELECT * FROM api.suspend_1(%s, %s, %s, %s, 'test')",

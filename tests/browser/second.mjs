@@ -100,7 +100,8 @@ export default function second(
 				const code = totp(secret);
 				await page.fill('input[name=code]',
 					code.slice(0, 3) + ' ' + code.slice(3));
-				await posted(page, () => page.click('button.primary'));
+				await turned(context, () => posted(page, () =>
+					page.click('button.primary')));
 				await page.waitForURL('**/q');
 				// Replay: the same code again confirms nothing.
 				await stack.sql('UPDATE d.operator_session SET ' +
@@ -117,12 +118,86 @@ export default function second(
 				};
 				await setMode(3, code);
 				assert.match(page.url(), /error=used/);
-				await setMode(3, totp(secret, Date.now() / 1000, 1));
+				await turned(context, () =>
+					setMode(3, totp(secret, Date.now() / 1000, 1)));
 				assert.match(page.url(), /said=changed/);
 				assert.deepEqual((await audit(name, 'operator.step_up'))
 					.map((r) => JSON.parse(r.detail).by).at(-1), 'totp');
 				await setMode(2);
 			}));
+
+	// What `press` did gave the browser another cookie, and the old one is dead.
+	const turned = async (context, press) => {
+		const old = await cookieOf(context);
+		const got = await press();
+		const [cookie] = await context.cookies();
+		assert.deepEqual([cookie.secure, cookie.httpOnly, cookie.sameSite,
+			cookie.path, cookie.value.length], [true, true, 'Strict', '/', 52]);
+		const now = await cookieOf(context);
+		assert.notEqual(now, old);
+		const dead = await raw(old, 'GET', '/q');
+		assert.equal(dead.headers.location, '/login');
+		assert.equal((await raw(old, 'GET', '/events',
+			{ 'Sec-Fetch-Site': 'same-origin' })).status, 401);
+		assert.equal((await raw(now, 'GET', '/q')).status, 200);
+		return got;
+	};
+
+	test('27 a step-up changes the cookie, and other tabs go on', () =>
+		using({}, async (page, context) => {
+			const name = await person('senior');
+			const id = await held({ risk: 50 });
+			let streams = 0;
+			context.on('request', (r) =>
+				streams += new URL(r.url()).pathname === '/events');
+			const streaming = page.waitForRequest('**/events?*');
+			await signIn(page, stack, name, PASSWORD);
+			await streaming; // this tab leads
+			const tab = await context.newPage();
+			await tab.goto('/m/' + id);
+			await tab.click('#reject > summary');
+			await tab.check('input[value=duplicate]');
+			await tab.fill('textarea[name=note]', 'Half written.');
+			const one = await context.newPage();
+			const csrf = await tab.inputValue('#reject-form input[name=csrf]');
+			const setMode = async (mode, password) => {
+				await one.goto('/inboxes');
+				await one.click('text=research@agents.example.com');
+				await one.click('#mode summary');
+				await one.check(`#mode input[value="${mode}"]`);
+				await one.fill('#mode input[name=reason]', 'a test');
+				const field = one.locator('#mode input[name=password]');
+				if (password)
+					await field.fill(password);
+				return posted(one, () => one.click('#mode button'));
+			};
+			// What is wrong, or needs none, changes nothing.
+			const before = await cookieOf(context);
+			const no = await setMode(3, 'not this one, surely');
+			assert.match(one.url(), /error=password/);
+			assert.equal(no.headers()['set-cookie'], undefined);
+			assert.equal(await cookieOf(context), before);
+			const old = new URLSearchParams({ csrf, to: 'keep' }).toString();
+			await turned(context, () => setMode(3, PASSWORD));
+			assert.match(one.url(), /said=changed/);
+			const dead = await raw(before, 'POST', `/m/${id}/look`,
+				{ Origin: stack.url }, old);
+			assert.equal(dead.status, 401);
+			const now = await cookieOf(context);
+			await setMode(2);
+			assert.equal(await cookieOf(context), now);
+			await one.close();
+			// The tabs that were open: the stream of one, the other's form.
+			await held({ subject: 'After the step-up' });
+			await page.waitForSelector('#fresh:not([hidden])');
+			assert.equal(streams, 1, 'the stream went on');
+			await posted(tab, () => tab.click('#reject-button'));
+			assert.match(tab.url(), /said=rejected/);
+			assert.equal((await stack.state(id)).state, 3);
+			const log = (await stack.ask('log')).lines.join('\n');
+			for (const cookie of [before, now])
+				assert.ok(!log.includes(cookie.split('=')[1]));
+		}));
 
 	test('27 a password alone confirms nothing beside a factor', () =>
 		using({}, async (page, context) => {
@@ -229,7 +304,7 @@ export default function second(
 			const name = await person();
 			const key = await authenticator(page);
 			await signIn(page, stack, name, PASSWORD);
-			await addPasskey(page);
+			await turned(context, () => addPasskey(page));
 			assert.equal((await page.textContent('#codes')).trim()
 				.split('\n').length, 10);
 			await page.goto('/account');
@@ -238,14 +313,16 @@ export default function second(
 			await later(name);
 			await context.clearCookies();
 			await withPassword(page, name);
-			await posted(page, () => page.click('[data-passkey=i]'));
+			await turned(context, () => posted(page, () =>
+				page.click('[data-passkey=i]')));
 			await page.waitForURL('**/q');
 			await later(name);
 			await page.goto('/operators');
 			await page.click('#new summary');
 			await page.fill('#new input[name=name]', 'by-' + name);
 			await page.fill('#new input[name=first]', PASSWORD);
-			await posted(page, () => page.click('#new [data-passkey]'));
+			await turned(context, () => posted(page, () =>
+				page.click('#new [data-passkey]')));
 			assert.match(page.url(), /said=changed/);
 			assert.deepEqual((await audit(name, 'operator.step_up'))
 				.map((r) => JSON.parse(r.detail).by).at(-1), 'passkey');

@@ -102,6 +102,48 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			assert.equal(await done(), n);
 		}));
 
+	test('20 a job goes on when its session gets another secret', () =>
+		using({}, async (page, context) => {
+			const PASSWORD = 'a long enough pass phrase';
+			const name = 'turning' + Date.now();
+			await stack.ask('operator', { name, password: PASSWORD,
+				role: 'senior' });
+			const ids = [];
+			for (let i = 0; i < 4; i++)
+				ids.push(await held({ subject: 'Kakapo ' + i, risk: 5 }));
+			await signIn(page, stack, name, PASSWORD);
+			await page.goto('/q?q=kakapo');
+			await page.click('.all summary');
+			await page.click('button[name=all][value=a]');
+			await page.waitForURL('**/jobs/job_*');
+			const at = new URL(page.url()).pathname;
+			const csrf = await page.inputValue('#confirm-form [name=csrf]');
+			// One is a statement, and the oldest is the first: it has to wait.
+			await stack.ask('lock', { query: 'SELECT 1 FROM d.state WHERE ' +
+				'message_id = %s FOR UPDATE', args: [uuid(ids[0])] });
+			const waits = async (calls) => {
+				for (let n = 0; n < 1;)
+					n = (await stack.sql('SELECT count(*)::int AS n FROM ' +
+						"pg_stat_activity WHERE wait_event_type = 'Lock' " +
+						'AND query LIKE %s', `%api.${calls}_1%`))[0].n;
+			};
+			await posted(page, () => page.click('#confirm-button'));
+			await waits('job_approve');
+			const up = raw(await cookieOf(context), 'POST', '/account/totp',
+				{ Origin: stack.url }, new URLSearchParams({ csrf,
+					password: PASSWORD }).toString());
+			await waits('step_up_password');
+			await stack.ask('free');
+			const { status, headers } = await up;
+			assert.equal(status, 200);
+			const [value] = headers['set-cookie'][0].split(';');
+			await context.addCookies([{ name: '__Host-sid', secure: true,
+				value: value.split('=')[1], url: stack.url }]);
+			await page.goto(at);
+			await finished(page);
+			assert.deepEqual(await states(ids), [2, 2, 2, 2]);
+		}));
+
 	test('20 a job is paused and ended by its maker', () =>
 		using({}, async (page) => {
 			const id = await held({ subject: 'Okapi', risk: 50 });

@@ -354,7 +354,8 @@ class World:
         return self.session(name)
 
     def session(self, name):
-        s = os.urandom(32)
+        """Its secret, whose bytes change with every step-up."""
+        s = bytearray(os.urandom(32))
         r = call1(self.db_review(), "session_create_1", name=name,
                   output=self.passwords[name], session_sha256=sha256(s),
                   peer="test")
@@ -365,9 +366,11 @@ class World:
         return getattr(self, "rv", None) or self.db.connect("l_review")
 
     def step_up(self, s, name="root"):
+        new = os.urandom(32)
         r = call1(self.rv, "step_up_password_1", s=s,
-                  output=self.passwords[name])
+                  output=self.passwords[name], next_sha256=sha256(new))
         assert r["status"] == 200, r
+        s[:] = new
 
     def mode(self, x, mode):
         """Sets the mode of an inbox, with step-up; returns its epoch."""

@@ -513,8 +513,11 @@ class Deployment:
     def step_up(self):
         """Mark self.session: what loosens and new operators ask for it."""
         row = self.api("operator_salt_1", self.operator)
+        new = os.urandom(32)
         self.api("step_up_password_1", self.session, self._output(
-            row["salt"], row["params"], self.operator_password))
+            row["salt"], row["params"], self.operator_password),
+            hashlib.sha256(new).digest())
+        self.session = new
 
     def set_mode(self, box, mode, reason="test"):
         """Stricter by ctl; looser as an operator who shows the password."""

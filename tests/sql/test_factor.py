@@ -11,6 +11,8 @@ from pgcluster import call, call1, sha256, submit
 HASHES = [bytes([n]) * 32 for n in range(10)]
 KEY = dict(credential=b"c" * 16, public_key=b"k" * 91, new_count=1,
            label="key", proof=b"p" * 64)
+# What marks a session, and gives it another secret.
+TURNS = {"totp_done_1", "recovery_use_1", "passkey_done_1", "passkey_add_1"}
 
 
 @pytest.fixture()
@@ -30,7 +32,14 @@ class Person:
         self.s = w.operator(self.name, role)
 
     def ask(self, fn, **more):
-        return call1(self.auth, fn, **{"s": self.s, **more})
+        """As postern-auth; a session that is marked has a new secret."""
+        args, new = {"s": self.s, **more}, os.urandom(32)
+        if fn in TURNS:
+            args.setdefault("next_sha256", sha256(new))
+        got = call1(self.auth, fn, **args)
+        if fn in TURNS and got["status"] == 200 and not args.get("mid"):
+            args["s"][:] = new
+        return got
 
     def enrol(self):
         """TOTP, as postern-auth does after it saw the right code."""
@@ -80,14 +89,16 @@ def test_the_pages_login_cannot_mark(db, w, p, su):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             call(rv, fn, **arguments(su, fn, p))
     assert call1(rv, "step_up_password_1", s=p.s,
-                 output=w.passwords[p.name])["status"] == 403
+                 output=w.passwords[p.name],
+                 next_sha256=os.urandom(32))["status"] == 403
     for sql in ("UPDATE d.operator_session SET step_up_until = 'infinity', "
                 "step_up_by = 'totp'",
                 "UPDATE d.operator_session SET factor_due = false",
                 "UPDATE d.operator SET totp = false, passkeys = 0",
                 "DELETE FROM d.operator_factor",
-                "SELECT d.factor_right('\\x00', 1, 'totp', 1, true)",
-                "SELECT d.mark_password('\\x00', now())"):
+                "UPDATE d.operator_session SET session_sha256 = '\\x00'",
+                "SELECT d.session_turn('\\x00', '\\x00')",
+                "SELECT d.factor_right('\\x00', '\\x00', 1, 'totp', 1, true)"):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             rv.cursor().execute(sql)
     assert call1(rv, "mode_set_1", s=p.s, tenant=w.tenants[0],
@@ -246,6 +257,78 @@ def test_recovery_codes(w, p, su):
     assert p.ask("factor_state_1", s=s)["recovery"] == 10
 
 
+def by_password(w, p, **more):
+    return call1(w.rv, "step_up_password_1", **{
+        "s": p.s, "output": w.passwords[p.name], **more})
+
+
+NONE = dict(mid=None, for_version=None, for_round=None, dig=None)
+
+
+def by_app(w, p, **more):
+    p.ask("totp_try_1", confirm=False)
+    return p.ask("totp_done_1", factor=p.factor, step=p.step(), hashes=[],
+                 **more)
+
+
+def by_recovery(w, p, **more):
+    return p.ask("recovery_use_1", code_sha256=HASHES[0], **more)
+
+
+def by_passkey(w, p, **more):
+    key = p.ask("passkey_try_1", purpose="s", credential=p.credential)
+    return p.ask("passkey_done_1", factor=key["factor_id"],
+                 new_count=(key["sign_count"] or 0) + 1, packed=None, **NONE, **more)
+
+
+@pytest.mark.parametrize("how", [by_password, by_app, by_recovery, by_passkey])
+def test_what_raises_a_session_changes_its_secret(w, p, x, su, how):
+    """Who had copied the secret gains nothing, in that very commit; what the
+    session had begun goes on."""
+    if how is not by_password:
+        assert p.enrol()["status"] == 200
+    if how is by_passkey:
+        p.ask("passkey_ask_1", purpose="r", nonce=b"n" * 32, **NONE)
+        p.credential = os.urandom(16)
+        assert p.ask("passkey_add_1", hashes=HASHES, **dict(
+            KEY, credential=p.credential))["status"] == 200
+    p.forget(su)
+    for purpose in "s", "r":
+        assert p.ask("passkey_ask_1", purpose=purpose, nonce=b"n" * 32,
+                     **NONE)["status"] == 200
+    su.cursor().execute(
+        "INSERT INTO d.job (job_id, operator_id, verdict, about, state, "
+        "session_sha256) SELECT gen_random_uuid(), operator_id, 'r', '', 1, "
+        "session_sha256 FROM d.operator_session WHERE session_sha256 = %s",
+        (sha256(p.s),))
+
+    def opens(s):
+        return call1(w.rv, "session_touch_1", s=s)
+    before, stolen = opens(p.s), bytes(p.s)
+    # Not without another one, and not under one that is there already.
+    for bad in None, b"short", sha256(p.s), sha256(w.root):
+        got = how(w, p, next_sha256=bad)
+        assert got["status"] == 422 or how is by_passkey and got[
+            "code"] in ("code_used", "validation_error"), got
+        assert opens(p.s)["step_up_until"] is None
+        if how is by_passkey:
+            p.ask("passkey_ask_1", purpose="s", nonce=b"n" * 32, **NONE)
+    new = os.urandom(32)
+    assert how(w, p, next_sha256=sha256(new))["status"] == 200
+    assert opens(stolen)["status"] == 401
+    got = opens(new)
+    assert got["step_up_until"] is not None
+    assert (got["csrf"], got["expires_at"]) == (
+        before["csrf"], before["expires_at"])
+    assert rows(su, "SELECT count(*) FROM d.factor_challenge WHERE purpose = "
+                "'r' AND session_sha256 = %s", sha256(new)) == [(1,)]
+    assert rows(su, "SELECT count(*) FROM d.job WHERE session_sha256 = %s",
+                sha256(new)) == [(1,)]
+    # Twice at once: the second comes too late, and says so.
+    p.s[:] = stolen
+    assert how(w, p, next_sha256=os.urandom(32))["status"] in (401, 403)
+
+
 def test_a_challenge_counts_once(w, p):
     p.w.step_up(p.s, p.name)
     ask = dict(mid=None, for_version=None, for_round=None, dig=None,
@@ -348,7 +431,8 @@ def test_what_loosens_asks(w, p, x, su):
             (w.rv, "factor_end_1", dict(s=p.s, factor=p.factor)),
             (p.auth, "totp_begin_1", dict(s=p.s, sealed=b"s" * 60)),
             (p.auth, "recovery_set_1", dict(s=p.s, hashes=HASHES)),
-            (p.auth, "passkey_add_1", dict(KEY, s=p.s, hashes=HASHES))):
+            (p.auth, "passkey_add_1", dict(
+                KEY, s=p.s, hashes=HASHES, next_sha256=os.urandom(32)))):
         assert call1(c, fn, **args)["code"] == "step_up_required", fn
     assert call1(w.rv, "limits_set_1", uid=None, **where, **dict(
         more, hour=1))["status"] == 200
