@@ -22,6 +22,7 @@ struct helper_pool;
 struct http_request;
 
 struct loop;
+struct net_ledger;
 struct pool;
 struct redis;
 struct seal_zstd;
@@ -58,6 +59,7 @@ struct admin {
 	unsigned opening; /* bodies being opened */
 	struct job_runners *jobs;
 	struct live_streams *live;
+	struct net_ledger *signins; /* those that failed, by client address */
 };
 
 /* Who may call a route; 0 is anybody. */

@@ -27,8 +27,10 @@
 #include "http/reply.h"
 #include "http/request.h"
 #include "http/server.h"
+#include "net/ledger.h"
 #include "net/listen.h"
 #include "net/metrics_http.h"
+#include "net/peer.h"
 #include "net/tls.h"
 #include "seal/key.h"
 #include "seal/keyfile.h"
@@ -52,6 +54,7 @@ struct program {
 	struct search_filler *filler;
 	char host[300];
 	const char *hosts[3];
+	struct net_cidrs proxy_from;
 };
 
 static void
@@ -142,9 +145,14 @@ start_http(struct program *p, const struct conf *conf, struct err *err)
 		.headers = admin_headers,
 		.hosts = p->hosts,
 		.tls = p->tls,
+		.proxy_from = &p->proxy_from,
 	};
 	size_t i;
 
+	for (i = 0; i < conf->admin_proxy_from.n; i++)
+		if (!net_cidrs_add(
+			&p->proxy_from, conf->admin_proxy_from.v[i], err))
+			return false;
 	p->http = http_server_new(loop_base(p->admin.loop), &http);
 	for (i = 0; i < conf->admin_listen.n; i++) {
 		evutil_socket_t fd =
@@ -317,6 +325,11 @@ start(struct program *p, struct err *err)
 	p->admin.db = review_db_new(p->admin.loop, conf);
 	p->admin.jobs = job_runners_new(&p->admin);
 	p->admin.live = live_streams_new(&p->admin);
+	p->admin.signins = net_ledger_new();
+	if (p->admin.signins == NULL) {
+		err_set(err, ENOMEM, "no memory for counting sign-ins");
+		return false;
+	}
 	p->filler = search_filler_new(p->admin.loop, p->admin.db);
 	p->health =
 	    health_new(p->admin.loop, conf, conf_store_login(PROGRAM), PROGRAM);
@@ -353,6 +366,7 @@ stop(struct program *p)
 	search_filler_free(p->filler);
 	job_runners_free(p->admin.jobs);
 	live_streams_free(p->admin.live);
+	net_ledger_free(p->admin.signins);
 	redis_free(p->admin.redis);
 	net_tls_free(p->tls);
 	secret_wipe(&p->admin.review_key);

@@ -4,7 +4,9 @@
  *
  * The database gives the salt (a fixed one for unknown names), a thread
  * computes argon2id, the database compares. One sentence answers every
- * failure, so that names cannot be tried out.
+ * failure, so that names cannot be tried out. It counts them for each name;
+ * for each client address they are counted here, and before any of that is
+ * done: else who tries many names costs argon2 each time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +17,16 @@
 #include "admin/handlers.h"
 #include "admin/page.h"
 #include "admin/password.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "net/ledger.h"
 #include "net/peer.h"
+
+/* So many of one address, of which ten minutes forget half, and it waits. */
+#define FAILURES_MAX NET_LEDGER_TOO_MANY
 
 struct signing {
 	struct http_request *req;
@@ -67,10 +74,65 @@ handle_login(struct http_request *req)
 	send_form(req, 200, NULL, NULL, http_request_query(req, "return_to"));
 }
 
+/* Counted when it begins, so that a hundred at once are a hundred. */
+static void
+count_try(struct admin *admin, const struct net_peer *peer)
+{
+	if (!net_peer_is_local(peer))
+		net_ledger_blame(
+		    admin->signins, peer, (int64_t)clock_mono_ms());
+}
+
+/* It was right, or not judged at all. */
+static void
+uncount_try(struct signing *s)
+{
+	const struct net_peer *peer = http_request_peer(s->req);
+
+	if (!net_peer_is_local(peer))
+		net_ledger_forgive(
+		    s->admin->signins, peer, (int64_t)clock_mono_ms());
+}
+
+static void
+say_wait(struct http_request *req, unsigned seconds)
+{
+	char text[DEC_MAX];
+
+	text[dec_encode(text, (int64_t)seconds)] = '\0';
+	http_reply_header(req, "Retry-After", text);
+}
+
+/* From an address of which too many failed: nothing is looked at. */
+static bool
+has_to_wait(struct admin *admin, struct http_request *req)
+{
+	const struct net_peer *peer = http_request_peer(req);
+	unsigned seconds = net_ledger_wait_s(
+	    admin->signins, peer, FAILURES_MAX, (int64_t)clock_mono_ms());
+	char text[160];
+
+	if (seconds == 0)
+		return false;
+	log_warn("admin.signin_failed", KV("why", "address"),
+	    KV("peer", peer->text));
+	snprintf(text, sizeof(text),
+	    "Too many sign-ins from your address failed, so this one was not "
+	    "looked at. Wait %u minutes, or sign in from another address.",
+	    (seconds + 59) / 60);
+	say_wait(req, seconds);
+	send_form(req, 429, http_request_field(req, "name", 0), text,
+	    http_request_field(req, "return_to", 0));
+	return true;
+}
+
 static void
 fail(struct signing *s, int status, const char *error)
 {
-	log_warn("admin.signin_failed", KV("why", error));
+	log_warn("admin.signin_failed", KV("why", error),
+	    KV("peer", http_request_peer(s->req)->text));
+	if (status == 503)
+		uncount_try(s);
 	send_form(s->req, status, http_request_field(s->req, "name", 0), error,
 	    http_request_field(s->req, "return_to", 0));
 }
@@ -88,6 +150,7 @@ on_created(void *arg)
 	if (s->signin.is.status >= 300 && s->signin.wait_s > 0) {
 		snprintf(text, sizeof(text), "Too many tries. Wait %d seconds.",
 		    s->signin.wait_s);
+		say_wait(s->req, (unsigned)s->signin.wait_s);
 		fail(s, 429, text);
 		return;
 	}
@@ -95,6 +158,7 @@ on_created(void *arg)
 		fail(s, 401, "Name or password is wrong.");
 		return;
 	}
+	uncount_try(s);
 	log_info("admin.signin", KV("operator", s->signin.operator_id),
 	    KV("second", s->signin.factor_due ? "due" : "none"));
 	session_set_cookie(s->req, &s->session);
@@ -172,6 +236,9 @@ handle_login_post(struct http_request *req)
 		    http_request_field(req, "return_to", 0));
 		return;
 	}
+	if (has_to_wait(admin, req))
+		return;
+	count_try(admin, http_request_peer(req));
 	s = xcalloc(1, sizeof(*s));
 	s->req = req;
 	s->admin = admin;

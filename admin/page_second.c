@@ -18,6 +18,7 @@
 #include "http/reply.h"
 #include "http/request.h"
 #include "mail/digest.h"
+#include "net/peer.h"
 #include "seal/passkey.h"
 
 struct second_login {
@@ -122,7 +123,8 @@ on_judged(void *arg)
 		http_reply_redirect(s->req, return_to(s->req));
 		return;
 	}
-	log_warn("admin.signin_failed", KV("why", s->answer.code));
+	log_warn("admin.signin_failed", KV("why", s->answer.code),
+	    KV("peer", http_request_peer(s->req)->text));
 	if (s->answer.status == 429) {
 		snprintf(text, sizeof(text), "Too many tries. Wait %d seconds.",
 		    s->answer.wait_s);

@@ -11,7 +11,10 @@
 #include "net/ledger.h"
 #include "net/listen.h"
 #include "net/peer.h"
+#include "net/proxy.h"
 #include "net/stream.h"
+
+#define PROXY_MS 10000
 
 static void on_drained(evutil_socket_t fd, short what, void *arg);
 static void on_accept(
@@ -81,9 +84,22 @@ http_server_accept(
 }
 
 static void
+on_proxied(void *arg, evutil_socket_t fd, const struct net_peer *peer)
+{
+	if (fd >= 0)
+		http_server_accept(arg, fd, peer);
+}
+
+static void
 on_accept(void *arg, evutil_socket_t fd, const struct net_peer *peer)
 {
-	http_server_accept(arg, fd, peer);
+	struct http_server *s = arg;
+
+	if (s->conf.proxy_from != NULL &&
+	    net_cidrs_has(s->conf.proxy_from, peer))
+		net_proxy_start(s->base, fd, peer, PROXY_MS, on_proxied, s);
+	else
+		http_server_accept(s, fd, peer);
 }
 
 void

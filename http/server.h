@@ -80,6 +80,8 @@ struct http_conf {
 	const char *const *headers;
 	const char *const *hosts; /* allowed Host names, or NULL: any */
 	struct net_tls *tls; /* NULL: plain */
+	/* Who says for whom, by the PROXY protocol; NULL: nobody. */
+	const struct net_cidrs *proxy_from;
 	struct net_ledger *ledger; /* counts per address, or NULL */
 	unsigned worker; /* this process's number in the ledger */
 	unsigned connections_max; /* [1000] */
@@ -96,7 +98,10 @@ struct http_conf {
 struct http_server *http_server_new(
     struct event_base *base, const struct http_conf *conf);
 
-/* Accept on a bound, listening socket; takes over `fd`. */
+/*
+ * Accept on a bound, listening socket; takes over `fd`. Only here a balancer
+ * of `proxy_from` is asked whom it is for.
+ */
 void http_server_listen(struct http_server *server, evutil_socket_t fd);
 
 /* Serve one connected socket; takes over `fd`. */

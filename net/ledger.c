@@ -189,6 +189,48 @@ net_ledger_blamed(
 	return blame;
 }
 
+void
+net_ledger_forgive(
+    struct net_ledger *ledger, const struct net_peer *peer, int64_t now_ms)
+{
+	unsigned char group[16];
+	struct place *found;
+
+	net_peer_group(peer, group);
+	lock(ledger);
+	found = place_find(ledger, group);
+	if (found != NULL) {
+		decay(found, now_ms);
+		if (found->blame > 0)
+			found->blame--;
+	}
+	unlock(ledger);
+}
+
+unsigned
+net_ledger_wait_s(struct net_ledger *ledger, const struct net_peer *peer,
+    unsigned limit, int64_t now_ms)
+{
+	unsigned char group[16];
+	struct place *found;
+	unsigned blame;
+	int64_t end_ms = now_ms;
+
+	net_peer_group(peer, group);
+	lock(ledger);
+	found = place_find(ledger, group);
+	if (found != NULL) {
+		decay(found, now_ms);
+		if (found->blame >= limit)
+			end_ms = found->blamed_ms;
+		for (blame = found->blame; blame >= limit && blame > 0;
+		     blame /= 2)
+			end_ms += HALF_LIFE_MS;
+	}
+	unlock(ledger);
+	return (unsigned)((end_ms - now_ms + 999) / 1000);
+}
+
 unsigned
 net_ledger_pause_ms(unsigned blame)
 {

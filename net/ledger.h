@@ -48,6 +48,13 @@ unsigned net_ledger_blame(
 unsigned net_ledger_blamed(
     struct net_ledger *ledger, const struct net_peer *peer, int64_t now_ms);
 
+/* One that was counted did not fail. */
+void net_ledger_forgive(
+    struct net_ledger *ledger, const struct net_peer *peer, int64_t now_ms);
+/* Seconds until fewer than `limit` are left; 0 when that is so now. */
+unsigned net_ledger_wait_s(struct net_ledger *ledger,
+    const struct net_peer *peer, unsigned limit, int64_t now_ms);
+
 /*
  * How long the answer to a failed sign-in waits when `blame` have failed:
  * nothing for the first three, then a second more each time, at most ten.

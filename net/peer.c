@@ -41,6 +41,16 @@ net_peer_init(struct net_peer *peer, const struct sockaddr *addr)
 		inet_ntop(AF_INET6, peer->ip, peer->text, sizeof peer->text);
 }
 
+bool
+net_peer_is_local(const struct net_peer *peer)
+{
+	static const unsigned char zero[15];
+
+	if (memcmp(peer->ip, mapped, sizeof mapped) == 0)
+		return peer->ip[12] == 127;
+	return memcmp(peer->ip, zero, sizeof zero) == 0 && peer->ip[15] <= 1;
+}
+
 void
 net_peer_group(const struct net_peer *peer, unsigned char group[16])
 {

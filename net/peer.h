@@ -34,6 +34,9 @@ struct net_cidrs {
 /* Unix sockets and unknown families become ::, port 0. */
 void net_peer_init(struct net_peer *peer, const struct sockaddr *addr);
 
+/* Of this host itself: 127.0.0.0/8, ::1, or no address at all. */
+bool net_peer_is_local(const struct net_peer *peer);
+
 /* What one counter counts: the IPv4 address or the IPv6 /64. */
 void net_peer_group(const struct net_peer *peer, unsigned char group[16]);
 

@@ -317,13 +317,14 @@ CREATE TABLE d.operator (
 
 -- Sign-ins that failed for names that nobody has, or has any more: they are made
 -- to wait as those of people are, or a wait would tell who is one. What was
--- typed is not kept, for it may have been a password.
+-- typed is not kept, for it may have been a password. A name's place is two
+-- bytes of its hash, which nobody outside can compute; the newer name has it.
 CREATE TABLE d.nobody (
-	name_sha256 bytea PRIMARY KEY CHECK (octet_length(name_sha256) = 32),
+	place int PRIMARY KEY CHECK (place BETWEEN 0 AND 65535),
+	name_sha256 bytea NOT NULL CHECK (octet_length(name_sha256) = 32),
 	failures int NOT NULL DEFAULT 0,
 	failed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	locked_until timestamptz);
-CREATE INDEX nobody_failed ON d.nobody (failed_at);
 
 -- tenant_id NULL: all tenants; inbox_id NULL: all inboxes of the tenant.
 CREATE TABLE d.operator_scope (

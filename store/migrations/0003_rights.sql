@@ -130,8 +130,8 @@ SELECT d.let('p_review p_ctl', 'operator', 'SELECT +
 	INSERT (name, salt, params, verifier) +
 	UPDATE (failures, failed_at, locked_until, last_seen, disabled_at)',
 	'all');
-SELECT d.let('p_review', 'nobody', 'SELECT + INSERT (name_sha256) + DELETE +
-	UPDATE (failures, failed_at, locked_until)', 'all');
+SELECT d.let('p_review', 'nobody', 'SELECT + INSERT (place, name_sha256) +
+	UPDATE (name_sha256, failures, failed_at, locked_until)', 'all');
 SELECT d.let('p_review p_ctl', 'operator_scope', 'SELECT + INSERT', 'all');
 -- The marks of a session are p_auth's (0014).
 SELECT d.let('p_review p_ctl', 'operator_session', 'SELECT +

@@ -197,8 +197,7 @@ BEGIN
 	    WHERE z.operator_id = op;
 END $$;
 
--- A try for a name that is nobody's: NULL, or how long to wait. Each forgets
--- two that are older than a day, so that there are never more than a day's.
+-- A try for a name that is nobody's: NULL, or how long to wait.
 CREATE FUNCTION d.nobody_try(name text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
 	p record;
@@ -207,20 +206,20 @@ DECLARE
 	h bytea := (SELECT sha256(coalesce(y.secret, '\x00') || convert_to(
 	    'postern.nobody.1' || lower(nobody_try.name), 'UTF8'))
 	    FROM (VALUES (1)) one LEFT JOIN d.deployment y ON y.one);
+	k int := get_byte(h, 0) * 256 + get_byte(h, 1);
 BEGIN
-	DELETE FROM d.nobody z WHERE z.name_sha256 IN (SELECT x.name_sha256
-	    FROM d.nobody x WHERE x.failed_at < now_at - interval '1 day'
-	    ORDER BY x.failed_at LIMIT 2 FOR UPDATE SKIP LOCKED);
-	INSERT INTO d.nobody (name_sha256) VALUES (h) ON CONFLICT DO NOTHING;
+	INSERT INTO d.nobody AS z (place, name_sha256) VALUES (k, h)
+	    ON CONFLICT (place) DO UPDATE SET name_sha256 = h, failures = 0,
+	    locked_until = NULL WHERE z.name_sha256 <> h;
 	SELECT z.failures, z.failed_at, z.locked_until INTO p FROM d.nobody z
-	    WHERE z.name_sha256 = h FOR UPDATE;
+	    WHERE z.place = k FOR UPDATE;
 	IF p.locked_until > now_at THEN
 		RETURN greatest(1, extract(epoch FROM p.locked_until - now_at)::int);
 	END IF;
 	n := CASE WHEN p.failed_at < now_at - interval '1 day' THEN 1
 	    ELSE p.failures + 1 END;
 	UPDATE d.nobody z SET failures = n, failed_at = now_at,
-	    locked_until = now_at + d.try_wait(n) WHERE z.name_sha256 = h;
+	    locked_until = now_at + d.try_wait(n) WHERE z.place = k;
 	RETURN NULL;
 END $$;
 

@@ -2,6 +2,9 @@
 // What an agent writes stays text in every field; doors that wear out, end
 // and slow down; two who press at once.
 import assert from 'node:assert/strict';
+import https from 'node:https';
+import net from 'node:net';
+import tls from 'node:tls';
 import { signIn, mail, posted } from './lib.mjs';
 
 const NASTY = '"><img src=x onerror=alert(1)></script><script>alert(2)</script>';
@@ -11,6 +14,118 @@ const UTF8 = '; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n';
 const PASSWORD = 'a long enough pass phrase';
 
 export default function ({ test, using, held, raw, cookieOf, stack }) {
+	// As through a balancer that says whom it is for (PROXY protocol, 1 or 2).
+	const through = (client, method, path, body = '') =>
+		new Promise((resolve, reject) => {
+			const url = new URL(stack.url);
+			const socket = net.connect({ host: '127.0.0.1', port: url.port,
+				localAddress: '127.0.0.9' });
+			socket.on('error', reject);
+			const family = client.includes(':') ? 'TCP6 ' : 'TCP4 ';
+			const to = client.includes(':') ? ' ::1 ' : ' 127.0.0.1 ';
+			socket.write('PROXY ' + family + client + to + '40000 8444\r\n');
+			const secure = tls.connect({ socket, rejectUnauthorized: false });
+			const request = https.request(stack.url + path, { method,
+				createConnection: () => secure,
+				headers: { Origin: stack.url, Connection: 'close', ...(body ?
+					{ 'Content-Type': 'application/x-www-form-urlencoded',
+						'Content-Length': Buffer.byteLength(body) } : {}) },
+			}, (response) => {
+				let text = '';
+				response.on('data', (d) => text += d);
+				response.on('end', () => resolve({ text,
+					status: response.statusCode,
+					headers: response.headers }));
+			});
+			request.on('error', reject);
+			request.end(body);
+		});
+	const signInAs = (client, name, password) => through(client, 'POST',
+		'/login', new URLSearchParams({ name, password }).toString());
+
+	for (const [family, guesser, neighbour, owner] of [
+		['IPv4', '203.0.113.5', '203.0.113.5', '203.0.113.6'],
+		['IPv6', '2001:db8:7:1::1', '2001:db8:7:1:f::2', '2001:db8:7:2::1']])
+		test('27 many names from one ' + family + ' address wait, and no other',
+			async () => {
+				const sunk = async () => (await stack.sql('SELECT count(*)::int ' +
+					'AS n, coalesce(sum(failures), 0)::int AS all FROM ' +
+					'd.nobody'))[0];
+				const good = () => signInAs(guesser, stack.operator,
+					stack.password);
+				// Who signs in rightly is not counted.
+				for (let i = 0; i < 3; i++)
+					assert.equal((await good()).status, 303);
+				// All at once is no way around it.
+				const names = Array.from({ length: 24 }, (_, i) =>
+					`guess-${family}-${i}`);
+				const got = await Promise.all(names.map((name) =>
+					signInAs(guesser, name, PASSWORD)));
+				const statuses = got.map((g) => g.status).sort();
+				assert.deepEqual(statuses,
+					[...Array(20).fill(401), ...Array(4).fill(429)]);
+				const before = await sunk();
+				const real = await signInAs(neighbour, stack.operator, 'wrong');
+				const none = await signInAs(neighbour, 'guess-none', 'wrong');
+				for (const no of [real, none, await good()]) {
+					assert.equal(no.status, 429);
+					const wait = Number(no.headers['retry-after']);
+					assert.ok(wait > 0 && wait <= 600, wait);
+					assert.match(no.text,
+						/from your address failed, so this one was not looked at\. Wait 10 minutes/);
+					assert.equal(no.headers['set-cookie'], undefined);
+				}
+				// It says the same of a name that is there and of one that is not.
+				const plain = (answer, name) => answer.text.replaceAll(name, 'N')
+					.replace(/Request <code>[^<]*/, '');
+				assert.equal(plain(real, stack.operator),
+					plain(none, 'guess-none'));
+				assert.deepEqual(await sunk(), before);
+				// Its owner comes from elsewhere, and what is open stays open.
+				const own = await signInAs(owner, stack.operator, stack.password);
+				assert.equal(own.status, 303);
+				assert.equal((await stack.sql('SELECT peer FROM ' +
+					'd.operator_session ORDER BY created_at DESC LIMIT 1')
+				)[0].peer, owner);
+				assert.equal((await through(guesser, 'GET', '/login')).status,
+					200);
+				const lines = (await stack.ask('log')).lines.join('\n');
+				assert.match(lines, new RegExp('admin.signin_failed.*' +
+					neighbour));
+			});
+
+	test('27 a wait for one name says how long', async () => {
+		const name = 'patient' + Date.now();
+		let last;
+		for (let i = 0; i < 6; i++)
+			last = await raw('', 'POST', '/login', { Origin: stack.url },
+				new URLSearchParams({ name, password: 'x' }).toString());
+		assert.equal(last.status, 429);
+		assert.equal(last.headers['retry-after'], '30');
+	});
+
+	test('27 a header does not say who one is, nor does a balancer unasked',
+		async () => {
+			const forged = await raw('', 'POST', '/login', { Origin: stack.url,
+				'X-Forwarded-For': '198.51.100.7', 'X-Real-IP':
+				'198.51.100.7', Forwarded: 'for=198.51.100.7' },
+			new URLSearchParams({ name: stack.operator,
+				password: stack.password }).toString());
+			assert.equal(forged.status, 303);
+			assert.equal((await stack.sql('SELECT peer FROM ' +
+				'd.operator_session ORDER BY created_at DESC LIMIT 1'))[0].peer,
+			'127.0.0.1');
+			// From elsewhere the line is no request, and nothing is answered.
+			await new Promise((resolve, reject) => {
+				const socket = net.connect({ host: '127.0.0.1',
+					port: new URL(stack.url).port });
+				socket.write('PROXY TCP4 198.51.100.7 127.0.0.1 1 2\r\n');
+				tls.connect({ socket, rejectUnauthorized: false },
+					() => reject(new Error('it was believed')))
+					.on('error', resolve);
+			});
+		});
+
 	test('nothing an agent controls becomes markup, on any page', () =>
 		using({}, async (page) => {
 			const bidi = 'safe\u202Egpj.exe\u200B\u0007\u009B';

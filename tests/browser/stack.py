@@ -100,6 +100,8 @@ class Stack:
         self.d = postern.Deployment(extra={"admin": {
             "undo": undo,
             "setup_token_file": "",
+            # a balancer's address, from which nobody else comes
+            "proxy_from": ["127.0.0.9"],
             **admin,
         }})
         self.d.add_tenant("acme", "agents.example.com")

@@ -454,9 +454,16 @@ class Deployment:
         secret = os.urandom(32)
         self.api("session_create_1", name, output,
                  hashlib.sha256(secret).digest(), "test", user=user)
-        self.issued.update(leaks.forms("session", secret,
-                                       seals.base32(secret)))
+        self.issue(secret)
         return secret
+
+    def issue(self, session):
+        self.issued.update(leaks.forms("session", session,
+                                       seals.base32(session)))
+
+    def keep_session(self, secret):
+        self.issue(secret)
+        self.session = secret
 
     def add_tenant(self, slug, *domains):
         public, private = seals.pair()
@@ -517,7 +524,7 @@ class Deployment:
         self.api("step_up_password_1", self.session, self._output(
             row["salt"], row["params"], self.operator_password),
             hashlib.sha256(new).digest())
-        self.session = new
+        self.keep_session(new)
 
     def set_mode(self, box, mode, reason="test"):
         """Stricter by ctl; looser as an operator who shows the password."""

@@ -445,13 +445,35 @@ def test_a_wait_does_not_tell_who_is_there(w, su):
         [(401, "missing_authorization", None), (429, "rate_limited", 60)]] * 3
     age("25 hours")
     assert [tries(name) for name in names] == first
-    # what is older than a day is forgotten, and no name is kept
-    age("25 hours")
-    tries("nobody-else", 1)
-    tries("nobody-then", 1)
-    cur.execute("SELECT count(*) FROM d.nobody WHERE failed_at < now() - "
-                "interval '1 day'")
-    assert cur.fetchone()[0] == 0
+
+
+def test_names_of_nobody_have_so_many_places(w, su):
+    """Whoever tries many names does not fill the disk with them."""
+    cur = su.cursor()
+    cur.execute("SELECT coalesce(max(place), 0) < 65536 FROM d.nobody")
+    assert cur.fetchone()[0]
+    # Two names of one place: the second has it, and begins anew.
+    place = "get_byte(name_sha256, 0) * 256 + get_byte(name_sha256, 1)"
+    for _ in range(4):
+        call1(w.rv, "session_create_1", name="in-the-place", output=b"x" * 32,
+              session_sha256=os.urandom(32), peer="t")
+    cur.execute("SELECT place, name_sha256, place = %s FROM d.nobody "
+                "WHERE failures = 4 AND failed_at = (SELECT max(failed_at) "
+                "FROM d.nobody)" % place)
+    at, name, mine = cur.fetchone()
+    assert mine
+    cur.execute("UPDATE d.nobody SET name_sha256 = sha256('another'), "
+                "failures = 9, locked_until = now() + interval '1 hour' "
+                "WHERE place = %s", (at,))
+    got = call1(w.rv, "session_create_1", name="in-the-place",
+                output=b"x" * 32, session_sha256=os.urandom(32), peer="t")
+    assert (got["status"], got["wait"]) == (401, None)
+    cur.execute("SELECT name_sha256 = %s, failures, locked_until FROM "
+                "d.nobody WHERE place = %s", (name, at))
+    assert cur.fetchone() == (True, 1, None)
+    cur.execute("SELECT indisunique FROM pg_index WHERE indrelid = "
+                "'d.nobody'::regclass AND indisprimary")
+    assert cur.fetchone()[0]
 
 
 def test_guesses_are_counted_however_many(w, su):

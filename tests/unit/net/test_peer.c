@@ -150,6 +150,53 @@ test_ledger_blame_fades(void **state)
 }
 
 static void
+test_ledger_says_how_long(void **state)
+{
+	struct net_ledger *ledger = net_ledger_new();
+	struct net_peer a = peer_of("2001:db8::1"), b = peer_of("2001:db8::2");
+	struct net_peer other = peer_of("2001:db8:0:1::1");
+	int i;
+
+	(void)state;
+	for (i = 0; i < 8; i++)
+		net_ledger_blame(ledger, &a, 1000);
+	assert_int_equal(net_ledger_wait_s(ledger, &b, 9, 1000), 0);
+	assert_int_equal(net_ledger_wait_s(ledger, &b, 8, 1000), 600);
+	assert_int_equal(net_ledger_wait_s(ledger, &b, 8, 1000 + 599500), 1);
+	assert_int_equal(net_ledger_wait_s(ledger, &b, 4, 1000), 1200);
+	assert_int_equal(net_ledger_wait_s(ledger, &other, 1, 1000), 0);
+	net_ledger_forgive(ledger, &b, 1000);
+	assert_int_equal(net_ledger_blamed(ledger, &a, 1000), 7);
+	net_ledger_forgive(ledger, &other, 1000);
+	assert_int_equal(net_ledger_blamed(ledger, &other, 1000), 0);
+	assert_int_equal(net_ledger_wait_s(ledger, &b, 7, 1000 + 600000), 0);
+	net_ledger_free(ledger);
+}
+
+static void
+test_local_addresses(void **state)
+{
+	static const char *const here[] = { "127.0.0.1", "127.9.9.9", "::1",
+		"::" };
+	static const char *const there[] = { "128.0.0.1", "10.0.0.1", "::2",
+		"fe80::1", "2001:db8::1" };
+	struct net_peer peer;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof here / sizeof here[0]; i++) {
+		peer = peer_of(here[i]);
+		assert_true(net_peer_is_local(&peer));
+	}
+	for (i = 0; i < sizeof there / sizeof there[0]; i++) {
+		peer = peer_of(there[i]);
+		assert_false(net_peer_is_local(&peer));
+	}
+	net_peer_init(&peer, NULL);
+	assert_true(net_peer_is_local(&peer));
+}
+
+static void
 test_ledger_never_grows(void **state)
 {
 	struct net_ledger *ledger = net_ledger_new();
@@ -288,6 +335,8 @@ main(void)
 		cmocka_unit_test(test_ledger_counts_groups),
 		cmocka_unit_test(test_ledger_over_processes),
 		cmocka_unit_test(test_ledger_blame_fades),
+		cmocka_unit_test(test_ledger_says_how_long),
+		cmocka_unit_test(test_local_addresses),
 		cmocka_unit_test(test_ledger_never_grows),
 		cmocka_unit_test(test_proxy_headers),
 		cmocka_unit_test(test_proxy_lines),
