@@ -28,6 +28,8 @@ struct listing {
 	struct review_inboxes inboxes;
 	struct review_tenants tenants;
 	char *show, *risk;
+	const char *since, *typed; /* of the history: from when, its search */
+	bool since_given;
 	struct narrow narrow;
 	struct foreign foreign;
 	page_fn *draw;
@@ -426,6 +428,52 @@ static const struct {
 	{ "decided", "3,4,5" },
 };
 
+/*
+ * Submitted since when: what is past begins with a day, but what still waits
+ * for something is there however old it is, and so is what a search finds.
+ */
+#define SINCE_PAST "1d"
+#define SINCE_ALL "all"
+static const char *const sinces[] = { SINCE_PAST, "7d", "30d", SINCE_ALL };
+
+static const char *
+default_since(const struct listing *l)
+{
+	return l->query.search != NULL || strcmp(l->show, "underway") == 0 ||
+		       strcmp(l->show, "uncertain") == 0
+		   ? SINCE_ALL
+		   : SINCE_PAST;
+}
+
+/* Becomes a term of the search; false after a reply. */
+static bool
+read_since(struct page *page, struct listing *l)
+{
+	const char *since = given(page, "since");
+	const size_t n = sizeof(sinces) / sizeof(sinces[0]);
+	struct buf text = { 0 };
+	size_t at = 0;
+
+	l->since_given = since != NULL;
+	if (since == NULL)
+		since = default_since(l);
+	while (at < n && strcmp(since, sinces[at]) != 0)
+		at++;
+	if (at == n) {
+		page_bad(page->req, "Since when");
+		return false;
+	}
+	l->since = sinces[at];
+	l->typed = l->query.search;
+	if (strcmp(l->since, SINCE_ALL) == 0)
+		return true;
+	buf_printf(
+	    &text, "%s newer:%s", l->typed != NULL ? l->typed : "", l->since);
+	l->query.search = arena_str(&page->mem, buf_str(&text));
+	buf_free(&text);
+	return true;
+}
+
 static void
 draw_history(struct page *page)
 {
@@ -458,7 +506,9 @@ draw_history(struct page *page)
 	history.rows = rows;
 	history.row_count = l->rows.n;
 	history.show = l->show;
-	history.query = l->query.search;
+	history.since = l->since;
+	history.since_given = l->since_given;
+	history.query = l->typed;
 	history.next = last_key(&l->rows);
 	history.first = l->query.after == NULL;
 	history.stopped = l->rows.stopped != NULL;
@@ -489,7 +539,7 @@ handle_history(struct http_request *req)
 	}
 	l->show = arena_strdup(&page->mem, shows[at].show);
 	l->query.states = shows[at].states;
-	if (!read_query(page, &l->query))
+	if (!read_query(page, &l->query) || !read_since(page, l))
 		return;
 	page_ask_shell(page);
 	review_list(&page->who->op, &l->query, &page->mem, &l->rows,

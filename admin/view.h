@@ -382,6 +382,8 @@ struct view_history {
 	const struct view_history_row *rows;
 	size_t row_count;
 	const char *show; /* "all", "decided", "underway", "uncertain" */
+	const char *since; /* "1d", "7d", "30d", "all" */
+	bool since_given; /* by the address, not by the page */
 	const char *query;
 	const char *next;
 	bool first, stopped;

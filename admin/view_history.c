@@ -10,29 +10,79 @@
 #include "base/buf.h"
 #include "policy/vocabulary.h"
 
+/* Submitted since when. */
+static const struct since {
+	const char *name;
+	struct html_piece label, words; /* words: behind "Nothing " */
+} sinces[] = {
+	{ "1d", LIT("Last 24 hours"), LIT("of the last 24 hours") },
+	{ "7d", LIT("7 days"), LIT("of the last 7 days") },
+	{ "30d", LIT("30 days"), LIT("of the last 30 days") },
+	{ "all", LIT("All time"), LIT("here") },
+};
+#define SINCES (sizeof(sinces) / sizeof(sinces[0]))
+
+static const struct since *
+find_since(const struct view_history *history)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < SINCES; i++)
+		if (strcmp(sinces[i].name, history->since) == 0)
+			break;
+	return &sinces[i];
+}
+
+static void
+put_since_link(
+    struct buf *out, const struct view_history *history, const struct since *s)
+{
+	HTML(out, LIT("<a href=\"/history?show="), PATH(history->show),
+	    LIT("&amp;since="), PATH(s->name));
+	if (history->query != NULL)
+		HTML(out, LIT("&amp;q="), PATH(history->query));
+	HTML(out, LIT("\""),
+	    LIT_IF(s == find_since(history), " aria-current=\"true\""),
+	    LIT(">"), s->label, LIT("</a>"));
+}
+
+static void
+put_since(struct buf *out, const struct view_history *history)
+{
+	size_t i;
+
+	HTML(out,
+	    LIT("<nav class=\"sort\" id=\"since\" aria-label=\"Submitted\">"
+		"<span class=\"muted\">Submitted</span>"));
+	for (i = 0; i < SINCES; i++)
+		put_since_link(out, history, &sinces[i]);
+	HTML(out, LIT("</nav>"));
+}
+
 static void
 put_filters(struct buf *out, const struct view_history *history)
 {
 	const struct {
 		const char *name;
-		struct html_piece link, label;
+		struct html_piece label;
 	} shows[] = {
-		{ "all", LIT("<a href=\"/history\""), LIT("All") },
-		{ "underway", LIT("<a href=\"/history?show=underway\""),
-		    LIT("Under way") },
-		{ "uncertain", LIT("<a href=\"/history?show=uncertain\""),
-		    TEXT(policy_state_label(STATE_UNCERTAIN)) },
-		{ "decided", LIT("<a href=\"/history?show=decided\""),
-		    LIT("Rejected or expired") },
+		{ "all", LIT("All") },
+		{ "underway", LIT("Under way") },
+		{ "uncertain", TEXT(policy_state_label(STATE_UNCERTAIN)) },
+		{ "decided", LIT("Rejected or expired") },
 	};
 	size_t i;
 
 	HTML(out, LIT("<nav class=\"sort\" aria-label=\"Show\">"));
-	for (i = 0; i < sizeof(shows) / sizeof(shows[0]); i++)
-		HTML(out, shows[i].link,
+	for (i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {
+		HTML(out, LIT("<a href=\"/history?show="), PATH(shows[i].name));
+		if (history->since_given)
+			HTML(out, LIT("&amp;since="), PATH(history->since));
+		HTML(out, LIT("\""),
 		    LIT_IF(strcmp(shows[i].name, history->show) == 0,
 			" aria-current=\"true\""),
 		    LIT(">"), shows[i].label, LIT("</a>"));
+	}
 	HTML(out, LIT("</nav>"));
 }
 
@@ -41,6 +91,7 @@ put_head(struct buf *out, const struct view_history *history)
 {
 	HTML(out, LIT("<div class=\"head\"><div><h1>History</h1>"));
 	put_filters(out, history);
+	put_since(out, history);
 	HTML(out,
 	    LIT("</div><form class=\"search\" role=\"search\" "
 		"action=\"/history\"><label class=\"vh\" for=\"find\">Search "
@@ -49,8 +100,62 @@ put_head(struct buf *out, const struct view_history *history)
 		"placeholder=\"Address, @domain, subject or id\" value=\""),
 	    ATTR(history->query),
 	    LIT("\"><input type=\"hidden\" name=\"show\" value=\""),
-	    ATTR(history->show),
-	    LIT("\"><button>Search</button></form></div>"));
+	    ATTR(history->show), LIT("\">"));
+	if (history->since_given)
+		HTML(out, LIT("<input type=\"hidden\" name=\"since\" value=\""),
+		    ATTR(history->since), LIT("\">"));
+	HTML(out, LIT("<button>Search</button></form></div>"));
+}
+
+/* Where a window ends: what lies behind it. */
+static void
+put_wider(struct buf *out, const struct view_history *history)
+{
+	const struct since *now = find_since(history), *s = now + 1;
+
+	if (s >= sinces + SINCES)
+		return;
+	HTML(out,
+	    LIT("<p class=\"muted\" id=\"wider\">Only what was submitted in "
+		"that time is shown. Show more: "));
+	for (; s < sinces + SINCES; s++) {
+		HTML(out, LIT_IF(s != now + 1, " · "));
+		put_since_link(out, history, s);
+	}
+	HTML(out, LIT("</p>"));
+}
+
+static void
+put_empty(struct buf *out, const struct view_history *history)
+{
+	HTML(out, LIT("<div class=\"empty\"><h2>Nothing "),
+	    find_since(history)->words,
+	    LIT("</h2><p>Mail is listed here once somebody or something "
+		"decided it. What is old enough is removed; the audit log "
+		"stays.</p></div>"));
+}
+
+static void
+put_pages(struct buf *out, const struct view_history *history)
+{
+	HTML(out, LIT("<nav class=\"pages\" aria-label=\"More\">"));
+	if (!history->first)
+		HTML(out, LIT("<a href=\"/history?show="), PATH(history->show),
+		    LIT("&amp;since="), PATH(history->since),
+		    LIT("\">First page</a>"));
+	if (history->next != NULL) {
+		HTML(out,
+		    LIT("<a class=\"button\" rel=\"next\" "
+			"href=\"/history?show="),
+		    PATH(history->show), LIT("&amp;since="),
+		    PATH(history->since), LIT("&amp;after="),
+		    PATH(history->next));
+		if (history->query != NULL)
+			HTML(out, LIT("&amp;q="), PATH(history->query));
+		HTML(out, LIT("\">"), LIT_IF(!history->stopped, "Next page"),
+		    LIT_IF(history->stopped, "Search on"), LIT("</a>"));
+	}
+	HTML(out, LIT("</nav>"));
 }
 
 static void
@@ -101,12 +206,7 @@ view_history(struct buf *out, const struct view_shell *shell,
 	view_shell_start(out, &wide);
 	put_head(out, history);
 	if (history->row_count == 0)
-		HTML(out,
-		    LIT("<div class=\"empty\"><h2>Nothing here</h2><p>Mail is "
-			"listed here once somebody or something decided it. "
-			"What "
-			"is old enough is removed; the audit log "
-			"stays.</p></div>"));
+		put_empty(out, history);
 	else
 		HTML(out,
 		    LIT("<div class=\"cols\" aria-hidden=\"true\"><span>State"
@@ -116,21 +216,8 @@ view_history(struct buf *out, const struct view_shell *shell,
 	for (i = 0; i < history->row_count; i++)
 		put_row(out, shell, &history->rows[i]);
 	HTML(out, LIT_IF(history->row_count > 0, "</ol>"));
-	HTML(out, LIT("<nav class=\"pages\" aria-label=\"More\">"));
-	if (!history->first)
-		HTML(out, LIT("<a href=\"/history?show="), PATH(history->show),
-		    LIT("\">First page</a>"));
-	if (history->next != NULL) {
-		HTML(out,
-		    LIT("<a class=\"button\" rel=\"next\" "
-			"href=\"/history?show="),
-		    PATH(history->show), LIT("&amp;after="),
-		    PATH(history->next));
-		if (history->query != NULL)
-			HTML(out, LIT("&amp;q="), PATH(history->query));
-		HTML(out, LIT("\">"), LIT_IF(!history->stopped, "Next page"),
-		    LIT_IF(history->stopped, "Search on"), LIT("</a>"));
-	}
-	HTML(out, LIT("</nav>"));
+	if (history->next == NULL)
+		put_wider(out, history);
+	put_pages(out, history);
 	view_shell_end(out, &wide);
 }

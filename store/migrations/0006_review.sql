@@ -900,9 +900,10 @@ BEGIN
 	    WHERE y.message_id = mid);
 END $$;
 
--- Everything else, newest first.
+-- Everything else, newest first, as far as `first_id`.
 CREATE FUNCTION d.past_walk(tenants bigint[], box bigint, states smallint[],
-	last_id uuid, n int) RETURNS TABLE (k int, message_id uuid,
+	last_id uuid, n int,
+	first_id uuid DEFAULT '00000000-0000-0000-0000-000000000000') RETURNS TABLE (k int, message_id uuid,
 	tenant_id bigint, nth int) LANGUAGE plpgsql STABLE
 	SET enable_seqscan = off SET enable_bitmapscan = off
 	SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
@@ -913,14 +914,14 @@ BEGIN
 	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
 	    WHERE s.tenant_id = t AND s.state <> 1 AND s.state = ANY (states)
 	    AND (box IS NULL OR s.inbox_id = box)
-	    AND s.message_id < last_id
+	    AND s.message_id < last_id AND s.message_id >= first_id
 	    ORDER BY s.message_id DESC LIMIT n) y
 	    UNION ALL
 	    SELECT y.*, 0 FROM d.boxes_of(tenants) b CROSS JOIN LATERAL (
 	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
 	    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
 	    AND s.state <> 1 AND s.state = ANY (states)
-	    AND s.message_id < last_id
+	    AND s.message_id < last_id AND s.message_id >= first_id
 	    ORDER BY s.message_id DESC LIMIT n) y
 	    WHERE box IS NULL OR b.inbox_id = box
 	    ORDER BY 2 DESC LIMIT n;
@@ -969,7 +970,9 @@ BEGIN
 	        box, last_risk, last_id, most, least_risk, a.lo, a.hi) h
 	        WHERE states = '{1}' AND aged
 	    UNION ALL SELECT h.*, row_number() OVER () FROM d.past_walk(tenants,
-	        box, states, last_id, most) h WHERE states <> '{1}'),
+	        box, states, least(last_id, a.hi), most, coalesce(a.lo,
+	        '00000000-0000-0000-0000-000000000000')) h
+	        WHERE states <> '{1}'),
 	hit AS MATERIALIZED (SELECT v.* FROM walk v WHERE (want IS NULL
 	    OR (SELECT w.words @@ want FROM d.word w
 	    WHERE w.message_id = v.message_id AND w.tenant_id = v.tenant_id))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: ISC
 // Keys of two strokes, what they reach, and the ways through a long queue.
 import assert from 'node:assert/strict';
-import { signIn, ready, uuid, mail } from './lib.mjs';
+import { signIn, posted, ready, uuid, mail } from './lib.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
 
@@ -323,4 +323,68 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 				.toISOString().slice(11, 19)), title);
 			assert.deepEqual(await time.boundingBox(), before);
 		}));
+
+	for (const javaScriptEnabled of [true, false])
+		test('the history begins with the last day, and shows more when asked' +
+			(javaScriptEnabled ? '' : ', without scripts'), () =>
+			using({ javaScriptEnabled }, async (page) => {
+				const word = 'Numbat' + (javaScriptEnabled ? 'one' : 'two');
+				const ids = [];
+				// whose inbox no other test fills
+				await stack.ask('operator', { name: word, password: PASSWORD,
+					role: 'reviewer', tenant: 'other' });
+				await signIn(page, stack, word, PASSWORD);
+				ids.push(await held({ subject: word, inbox: 2 }));
+				await page.goto('/m/' + ids[0]);
+				await page.click('#reject > summary');
+				await page.check('input[value=other]');
+				await posted(page, () => page.click('#reject-button'));
+				for (const days of [2, 10, 40])
+					ids.push((await stack.ask('older', { id: ids[0], days })).id);
+				const there = async () => {
+					const all = await page.locator('#rows .row').evaluateAll(
+						(rows) => rows.map((row) => row.dataset.id));
+					return ids.map((id) => all.includes(id));
+				};
+				const current = (label) => page.textContent(
+					`nav[aria-label="${label}"] [aria-current]`);
+				await page.click('.top a[href="/history"]');
+				assert.deepEqual(await there(), [true, false, false, false]);
+				assert.equal(await current('Submitted'), 'Last 24 hours');
+				assert.match(await page.textContent('#wider'), /Show more/);
+				assert.equal(await page.locator('a[rel=next]').count(), 0);
+				await page.click('#wider >> text=7 days');
+				assert.match(page.url(), /since=7d/);
+				assert.deepEqual(await there(), [true, true, false, false]);
+				// What is chosen goes with the other choices, and is the address.
+				await page.click('text=Rejected or expired');
+				assert.match(page.url(), /show=decided&since=7d/);
+				assert.deepEqual(await there(), [true, true, false, false]);
+				await page.reload();
+				assert.equal(await current('Submitted'), '7 days');
+				await page.click('#since >> text=30 days');
+				assert.deepEqual(await there(), [true, true, true, false]);
+				await page.click('#since >> text=All time');
+				assert.deepEqual(await there(), [true, true, true, true]);
+				assert.equal(await page.locator('#wider').count(), 0);
+				// What waits is never hidden by its age, nor what is searched.
+				for (const show of ['underway', 'uncertain']) {
+					await page.goto('/history?show=' + show);
+					assert.equal(await current('Submitted'), 'All time');
+				}
+				await page.goto('/history');
+				await page.fill('#find', word);
+				await page.press('#find', 'Enter');
+				await page.waitForURL(/q=Numbat/);
+				assert.equal(await current('Submitted'), 'All time');
+				assert.deepEqual(await there(), [true, true, true, true]);
+				await page.click('#since >> text=7 days');
+				assert.deepEqual(await there(), [true, true, false, false]);
+				assert.equal(await page.inputValue('#find'), word);
+				await page.goto('/history?q=nothing-like-it&since=7d');
+				assert.match(await page.textContent('.empty h2'),
+					/^Nothing of the last 7 days$/);
+				assert.equal((await page.goto('/history?since=1y')).status(),
+					400);
+			}));
 }

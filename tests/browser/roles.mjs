@@ -355,7 +355,7 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			for (const path of ['/m/1', '/m/msg_x', '/m/msg_' + 'u'.repeat(26),
 				'/r/1', '/m/1/download', `/m/${id}/file/x`, '/q?box=1',
 				'/q?box=1.x', '/q?box=-1.1', '/q?after=1',
-				'/q?after=50:00000000', '/history?show=x',
+				'/q?after=50:00000000', '/history?show=x', '/history?since=x',
 				'/history?after=x', '/q?risk=x']) {
 				const answer = await raw(cookie, 'GET', path);
 				assert.equal(answer.status, 400, path);

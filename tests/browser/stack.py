@@ -46,8 +46,8 @@ def lp(data):
     return struct.pack(">I", len(data)) + data
 
 
-def uuid7():
-    ms = int(time.time() * 1000)
+def uuid7(age=0):
+    ms = int((time.time() - age) * 1000)
     b = bytearray(struct.pack(">Q", ms)[2:] + os.urandom(10))
     b[6] = 0x70 | b[6] & 0x0f
     b[8] = 0x80 | b[8] & 0x3f
@@ -188,6 +188,25 @@ class Stack:
             chunks[0] if len(chunks) == 1 else None, None,
             os.urandom(32), True, None, True, None, None, None, None, None)
         return message_id(uuid.UUID(str(got["message_id"])))
+
+    def do_older(self, id, days):
+        """A copy of a message that is not held, submitted so long ago."""
+        seed = uuid.UUID(bytes=seals.unbase32(id[4:], 16))
+        old = uuid7(days * 86400)
+        args = {"old": str(old), "seed": str(seed), "days": days}
+        query = """SET session_replication_role = replica;
+            SELECT d.partition_make(date_trunc('week', now() - %(days)s *
+            interval '1 day')::date);"""
+        for table, more in (("message", """, 'digest', d.digest_1(t.tenant_id,
+                t.inbox_id, %(old)s, t.version, t.test, t.mail_from, t.rcpt,
+                t.params, t.size, t.body_tag, 0, 0)"""),
+                            ("state", ""), ("word", "")):
+            query += """INSERT INTO d.{0} SELECT (jsonb_populate_record(t,
+                jsonb_build_object('message_id', %(old)s::text{1}))).*
+                FROM d.{0} t WHERE t.message_id = %(seed)s;""".format(
+                table, more)
+        self.ask(query, args)
+        return {"id": message_id(old)}
 
     def ask(self, query, args=()):
         """Rows of a query; what it sets ends with it, as if it had had a
