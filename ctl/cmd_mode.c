@@ -24,14 +24,32 @@ find_mode(const struct ctl *ctl, const char *name, enum policy_mode *mode)
 	return false;
 }
 
+#define REASON_MAX 1000 /* characters, as the database takes them */
+
+/* Of UTF-8: every byte that does not go on with one. */
+static size_t
+count_characters(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text != '\0'; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
 static bool
 has_reason(const struct ctl *ctl, const struct ctl_args *args)
 {
 	const char *reason = ctl_option(args, "reason");
+	size_t n = reason != NULL ? count_characters(reason) : 0;
 
-	if (reason != NULL && *reason != '\0')
+	if (n > REASON_MAX)
+		(void)ctl_fail(
+		    ctl, "--reason has more than %d characters", REASON_MAX);
+	else if (n == 0 || reason[strspn(reason, " \t\r\n")] == '\0')
+		(void)ctl_fail(ctl, "--reason TEXT is needed; it is audited");
+	else
 		return true;
-	(void)ctl_fail(ctl, "--reason TEXT is needed; it is audited");
 	return false;
 }
 

@@ -880,6 +880,11 @@ BEGIN
 		RETURN QUERY SELECT 404, 'not_found', NULL::smallint, NULL::int;
 		RETURN;
 	END IF;
+	IF coalesce(length(btrim(reason, E' \t\r\n')), 0) = 0
+	    OR length(reason) > 1000 THEN
+		RETURN QUERY SELECT 422, 'validation_error', x.mode, x.mode_epoch;
+		RETURN;
+	END IF;
 	IF to_mode IS NULL OR to_mode NOT BETWEEN 0 AND 4 OR to_mode > x.mode THEN
 		RETURN QUERY SELECT 403, 'missing_permission', x.mode, x.mode_epoch;
 		RETURN;
@@ -890,7 +895,7 @@ BEGIN
 		PERFORM d.note(tenant, 'ctl:' || coalesce(uid, 0)::text,
 		    'inbox.mode', NULL, json_build_object('inbox', inbox, 'mode',
 		    to_mode, 'mode_epoch', x.mode_epoch, 'reason',
-		    left(reason, 1000))::text);
+		    reason)::text);
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.mode, x.mode_epoch;
 END $$;
@@ -902,7 +907,9 @@ CREATE FUNCTION api.ctl_pause_1(uid bigint, tenant bigint, inbox bigint,
 DECLARE
 	n int;
 BEGIN
-	IF tenant IS NULL AND inbox IS NOT NULL THEN
+	IF tenant IS NULL AND inbox IS NOT NULL
+	    OR coalesce(length(btrim(reason, E' \t\r\n')), 0) = 0
+	    OR length(reason) > 1000 THEN
 		RETURN QUERY SELECT 422, 'validation_error';
 		RETURN;
 	END IF;
@@ -924,7 +931,7 @@ BEGIN
 	END IF;
 	PERFORM d.note(coalesce(tenant, 0), 'ctl:' || coalesce(uid, 0)::text,
 	    'pause', NULL, json_build_object('tenant', tenant, 'inbox', inbox,
-	    'reason', left(reason, 1000))::text);
+	    'reason', reason)::text);
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 

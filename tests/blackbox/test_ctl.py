@@ -546,6 +546,22 @@ def test_pause_and_resume(ready):
     ready.ok("resume", "--all", "--reason", "over", "--password-file",
              ready.path("password"))
     ready.refused("name an ADDRESS", "pause", "--reason", "x")
+    # As the page: a reason that says something, and the log has it.
+    ready.ok("inbox", "create", "why@acme.example", "--tenant", "acme")
+    for scope in (["--all"], ["--tenant", "acme"], ["why@acme.example"]):
+        for command in "pause", "resume":
+            ready.refused("--reason TEXT is needed", command, *scope)
+            ready.refused("--reason TEXT is needed", command, *scope,
+                          "--reason", " \t\n")
+            ready.refused("more than 1000", command, *scope, "--reason",
+                          "\u00e4" * 1001)
+            ready.ok(command, *scope, "--reason", "\u00e4" * 1000, *(
+                [] if command == "pause" else
+                ["--password-file", ready.path("password")]))
+        rows = ready.sql("SELECT event, detail::json->>'reason' FROM d.audit "
+                         "ORDER BY n DESC LIMIT 3")
+        assert [r for r in rows if r[0] in ("pause", "resume")] == [
+            ("resume", "\u00e4" * 1000), ("pause", "\u00e4" * 1000)]
 
 
 def test_tightening_needs_no_login(ready):

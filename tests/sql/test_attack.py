@@ -494,6 +494,10 @@ def test_ctl_without_a_session_only_tightens(w, x):
     assert call1(w.ctl, "tighten_1", to_mode=1, reason="r",
                  **t)["mode"] == 1
     assert call1(w.ctl, "ctl_pause_1", reason="r", **t)["status"] == 200
+    for why in None, "", " \t\r\n", "r" * 1001:
+        assert call1(w.ctl, "ctl_pause_1", reason=why, **t)["status"] == 422
+        assert call1(w.ctl, "tighten_1", to_mode=0, reason=why,
+                     **t)["status"] == 422
     for f, more in (("tenant_create_1", dict(
             slug="nope", name="n", pub=b"p" * 32, priv_box=b"b" * 80)),
             ("tenants_1", {}), ("operators_1", {}), ("queue_1", {}),
