@@ -317,6 +317,21 @@ why_not(const struct review_message *m)
 	return "Your role may look but not decide.";
 }
 
+/* Whole pages of them, and never beyond the last. */
+static void
+fill_settle_from(struct page *page, struct view_message *view)
+{
+	const char *text = http_request_query(page->req, "settle");
+	unsigned long long from;
+	size_t i, all = 0;
+
+	for (i = 0; i < view->rcpt_count; i++)
+		all += view->rcpts[i].delivery == DELIVERY_UNCERTAIN;
+	if (text != NULL && str_to_u64(str_of(text), 1000000, &from) &&
+	    from < all)
+		view->settle_from = from - from % VIEW_TICKS;
+}
+
 static void
 fill_rights(struct page *page, struct view_message *view)
 {
@@ -341,6 +356,7 @@ fill_rights(struct page *page, struct view_message *view)
 	    (m->state == STATE_APPROVED || m->state == STATE_DEFERRED) && can &&
 	    !m->leased;
 	view->may_settle = m->state == STATE_UNCERTAIN && can;
+	fill_settle_from(page, view);
 	if (m->integrity[0] != '\0' || (held && !mp->digest_ok))
 		view->reject_only = true;
 }

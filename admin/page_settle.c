@@ -100,6 +100,27 @@ handle_cancel_post(struct http_request *req)
 	page_then(page, on_moved);
 }
 
+/* "21-40,43-43", onto `ix`; false when it is not that, or too many. */
+static bool
+read_rest(const char *text, int *ix, size_t *n)
+{
+	struct str rest = str_of(text != NULL ? text : "");
+
+	while (rest.n > 0) {
+		struct str to = str_split(&rest, ',');
+		struct str from = str_split(&to, '-');
+		unsigned long long a, b;
+
+		if (!str_to_u64(from, RCPT_MAX, &a) || a == 0 ||
+		    !str_to_u64(to, RCPT_MAX, &b) || b < a ||
+		    *n + (b - a) >= RCPT_MAX)
+			return false;
+		for (; a <= b; a++)
+			ix[(*n)++] = (int)a;
+	}
+	return true;
+}
+
 /* The ticked recipients; 0 when one is no number or none is ticked. */
 static size_t
 read_ticks(struct http_request *req, int *ix)
@@ -115,7 +136,7 @@ read_ticks(struct http_request *req, int *ix)
 			return 0;
 		ix[n] = (int)v;
 	}
-	return n;
+	return read_rest(http_request_field(req, "rest", 0), ix, &n) ? n : 0;
 }
 
 void

@@ -80,6 +80,8 @@ void view_part_test(struct buf *out, bool test);
 /* Three quarters of the time it may be held are over (decisions D21). */
 bool view_part_is_late(int64_t now_us, int64_t at_us, int64_t expires_us);
 void view_part_left(struct buf *out, int64_t now_us, int64_t until_us);
+/* The same as text, without an element. */
+void view_part_time_text(struct buf *out, int64_t at_us);
 void view_part_time(struct buf *out, int64_t at_us);
 void view_part_size(struct buf *out, int64_t bytes);
 void view_part_risk(struct buf *out, enum view_risk risk);
@@ -210,6 +212,9 @@ enum view_tab {
 
 #define VIEW_RCPTS_SEEN 20 /* further recipients are folded away */
 #define VIEW_RCPTS_ROWS 80 /* and those behind these are lines of text */
+#define VIEW_TICKS 20 /* recipients to settle one by one, at a time */
+#define VIEW_TRIES_ROWS 20 /* tries before these are lines of text */
+#define VIEW_TRIES_MAX 200 /* of so many we know: review_attempts_1 */
 
 enum view_rcpt_kind {
 	VIEW_RCPT_TO,
@@ -337,6 +342,7 @@ struct view_message {
 	const char *mode; /* label */
 	/* What this operator may do now. */
 	bool may_approve, may_reject, may_undo, may_cancel, may_settle;
+	size_t settle_from; /* uncertain recipients before those to tick */
 	const char *why_not; /* why approve is not offered */
 	bool reject_only; /* integrity failure */
 	int undo_s;

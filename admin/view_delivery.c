@@ -85,9 +85,45 @@ put_attempt(struct buf *out, const struct view_attempt *a)
 	HTML(out, LIT("</span></li>"));
 }
 
+/* What put_attempt() says, as a line of text: many are one element. */
+static void
+put_attempt_line(struct buf *out, const struct view_attempt *a)
+{
+	view_part_time_text(out, a->at_us);
+	HTML(out, LIT("  "), TEXT(is_host(a->mx) ? a->mx : "no host"),
+	    LIT("  for "), TEXT(a->domain), LIT("  "));
+	if (is_given(a->mx) && strcmp(a->mx, "capture") == 0)
+		HTML(out, LIT("captured, not sent  "));
+	if (is_given(a->tls) && strcmp(a->tls, "none") != 0)
+		HTML(out, TEXT(a->tls), LIT("  "));
+	else if (is_host(a->mx))
+		HTML(out, LIT("no TLS  "));
+	put_reach(out, a);
+	if (is_given(a->result))
+		HTML(out, LIT("  "), TEXT(a->result));
+	HTML(out, LIT("\n"));
+}
+
+static void
+put_earlier(struct buf *out, const struct view_message *m, size_t n)
+{
+	size_t i;
+
+	HTML(out, LIT("<details id=\"earlier\"><summary>and "), NUM(n),
+	    LIT(" more before these</summary><pre class=\"lines\" "
+		"tabindex=\"0\" role=\"region\" aria-label=\"Earlier "
+		"tries\">"));
+	for (i = 0; i < n; i++)
+		put_attempt_line(out, &m->attempts[i]);
+	HTML(out, LIT("</pre></details>"));
+}
+
 void
 view_message_delivery(struct buf *out, const struct view_message *m)
 {
+	const size_t first = m->attempt_count > VIEW_TRIES_ROWS
+				 ? m->attempt_count - VIEW_TRIES_ROWS
+				 : 0;
 	size_t i;
 
 	if (m->attempt_count == 0)
@@ -95,10 +131,13 @@ view_message_delivery(struct buf *out, const struct view_message *m)
 	HTML(out,
 	    LIT("<section class=\"panel\" id=\"delivery\"><h2>Delivery "
 		"<span class=\"muted\">"),
+	    LIT_IF(m->attempt_count >= VIEW_TRIES_MAX, "the newest "),
 	    NUM(m->attempt_count), LIT_IF(m->attempt_count == 1, " try"),
-	    LIT_IF(m->attempt_count != 1, " tries"),
-	    LIT("</span></h2><ol class=\"events\">"));
-	for (i = 0; i < m->attempt_count; i++)
+	    LIT_IF(m->attempt_count != 1, " tries"), LIT("</span></h2>"));
+	if (first > 0)
+		put_earlier(out, m, first);
+	HTML(out, LIT("<ol class=\"events\">"));
+	for (i = first; i < m->attempt_count; i++)
 		put_attempt(out, &m->attempts[i]);
 	HTML(out, LIT("</ol></section>"));
 }

@@ -95,6 +95,19 @@ view_part_time(struct buf *out, int64_t at_us)
 	HTML(out, TEXT(text), LIT("</time>"));
 }
 
+void
+view_part_time_text(struct buf *out, int64_t at_us)
+{
+	char text[40];
+
+	if (at_us == 0) {
+		HTML(out, LIT("–"));
+		return;
+	}
+	format_utc(text, false, at_us);
+	HTML(out, TEXT(text));
+}
+
 /* 47 s, 12 min, 3 h, 5 d: one number, rounded down. */
 static void
 put_span(struct buf *out, int64_t span_us)

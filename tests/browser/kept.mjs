@@ -7,7 +7,7 @@ import { mail, posted, signIn, uuid } from './lib.mjs';
 const PASSWORD = 'a long enough pass phrase';
 const NOTE = 'The amount in line three is wrong.\nAsk </textarea><b>Maria</b>.';
 
-export default function ({ test, using, held, stack }) {
+export default function ({ test, using, held, raw, cookieOf, stack }) {
 	const replica = (query) => stack.sql('SET session_replication_role = ' +
 		'replica; ' + query + '; RESET session_replication_role');
 	const where = (id) => `WHERE message_id = '${uuid(id)}'`;
@@ -161,6 +161,122 @@ export default function ({ test, using, held, stack }) {
 			assert.ok(nodes <= 1500, `${nodes} nodes`);
 			assert.ok(await page.evaluate(() => document.documentElement
 				.scrollWidth <= innerWidth));
+		}));
+
+	test('32 a thousand recipients are settled on a page within its budget', () =>
+		using({ javaScriptEnabled: false },
+			async (page) => {
+				const n = 1000;
+				const to = Array.from({ length: n }, (_, i) =>
+					`reader${i}@weekly${i % 250}.example`);
+				await stack.sql('UPDATE d.inbox SET rcpt_max = 1000');
+				const id = await held({ rcpt: to, subject: 'To a thousand',
+					raw: mail({ to: to.join(',\n ') }) });
+				await signIn(page, stack);
+				await page.goto('/m/' + id);
+				await page.click('#approve > summary');
+				const asked = { domain: 'weekly0.example',
+					password: stack.password };
+				for (const [name, text] of Object.entries(asked)) {
+					const field = page.locator(`#approve input[name=${name}]`);
+					if (await field.count())
+						await field.fill(text);
+				}
+				await posted(page, () => page.click('#approve-button'));
+				// As if each of 250 connections broke after the dot, and a few
+				// tries before that.
+				const where = ` WHERE message_id = '${uuid(id)}'`;
+				await stack.sql('SET session_replication_role = replica; ' +
+					`DELETE FROM d.send_q${where}; ` +
+					`UPDATE d.delivery SET status = 6${where}; ` +
+					`UPDATE d.state SET state = 11${where}; ` +
+					'INSERT INTO d.attempt (message_id, tenant_id, inbox_id, ' +
+					'domain, n, round, at, ended_at, worker, mx, tls, dot_at, ' +
+					'result)' +
+					" SELECT message_id, tenant_id, inbox_id, 'weekly' || g || " +
+					"'.example', 1, 1, now() + g * interval '1 second', now(), " +
+					"'w', 'mx' || g || '.weekly.example', 'TLSv1.3', now(), " +
+					"'connection lost after the dot' FROM d.state, " +
+					`generate_series(0, 249) g${where}`);
+				const within = async () => {
+					const nodes = await page.evaluate(() =>
+						document.querySelectorAll('*').length);
+					assert.ok(nodes <= 1500, `${nodes} nodes`);
+					assert.ok(await page.evaluate(() => document
+						.documentElement.scrollWidth <= innerWidth));
+				};
+				await page.setViewportSize({ width: 390, height: 844 });
+				const status = async () => Object.fromEntries((await stack.sql(
+					'SELECT status, count(*)::int AS n FROM d.delivery' + where +
+					' GROUP BY status')).map((r) => [r.status, r.n]));
+				await page.goto('/m/' + id);
+				await within();
+				// The tries: the newest in rows, and the others are there.
+				assert.match(await page.textContent('#delivery h2'),
+					/newest 200 tries/);
+				assert.equal(await page.locator('#delivery li').count(), 20);
+				await page.click('#earlier summary');
+				assert.match(await page.textContent('#earlier summary'),
+					/and 180 more/);
+				const earlier = (await page.innerText('#earlier pre')).trim()
+					.split('\n');
+				assert.equal(earlier.length, 180);
+				assert.match(earlier[0], /mx50\.weekly\.example +for weekly50\.example +TLSv1\.3 +all of it was handed over +connection lost/);
+				// Some one by one, all others in one.
+				const ticks = page.locator('#settle-form input[name=ix]');
+				assert.equal(await ticks.count(), 20);
+				const form = await page.textContent('#settle-form');
+				assert.match(form, /and 980 more/);
+				assert.match(form, /1–20 of 1000/);
+				const settle = async (outcome) => {
+					await page.check(
+						`#settle-form input[name=outcome][value=${outcome}]`);
+					await page.fill('#settle-form input[name=note]', 'asked');
+					await posted(page, () => page.click('#settle-button'));
+					assert.match(page.url(), /said=settled/);
+				};
+				// Only what is on the second page, one of it not.
+				await page.click('#settle-pages a');
+				assert.match(page.url(), /settle=20/);
+				await within();
+				assert.match(await page.textContent('#settle-pages'),
+					/21–40 of 1000/);
+				assert.equal(await page.locator(
+					'#settle-form input[name=rest]').count(), 0);
+				await ticks.first().uncheck();
+				await settle('failed');
+				const failed = await status();
+				assert.equal(Object.values(failed).reduce((a, b) => a + b), n);
+				assert.equal(failed[6], n - 19);
+				// The last page, and none behind it.
+				await page.goto(`/m/${id}?settle=980`);
+				assert.match(await page.textContent('#settle-pages'),
+					/981–981 of 981/);
+				await page.goto(`/m/${id}?settle=5000`);
+				assert.match(await page.textContent('#settle-pages'),
+					/1–20 of 981/);
+				// All that is left, at once.
+				await settle('sent');
+				const after = await status();
+				assert.equal(after[6], undefined);
+				assert.equal((await stack.sql('SELECT count(*)::int AS n FROM ' +
+					`d.delivery${where} AND status = 3`))[0].n, n - 19);
+			}));
+
+	test('what is to be settled beside the ticks has to be numbers', () =>
+		using({}, async (page, context) => {
+			const id = await held();
+			await signIn(page, stack);
+			await page.goto('/m/' + id);
+			const csrf = await page.inputValue('input[name=csrf] >> nth=0');
+			for (const rest of ['0-3', '3-2', 'a-b', '1', '1-', '-1', '1-1001',
+				'1-1000,1-1', '1-2-3', ',']) {
+				const got = await raw(await cookieOf(context), 'POST',
+					`/m/${id}/settle`, { Origin: stack.url },
+					new URLSearchParams({ csrf, rest, outcome: 'sent',
+						note: 'x' }).toString());
+				assert.equal(got.status, 422, rest);
+			}
 		}));
 
 	test('26 nothing is offered that the role may not do', () =>
