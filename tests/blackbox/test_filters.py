@@ -349,3 +349,26 @@ def test_clamav_marks_eicar(d, box, run):
     assert "clamav: " in page and "Eicar-Test-Signature" in page, page
     page = reasons(d, submit(d, box, "Nothing in here."))
     assert "clamav: " not in page, page
+
+
+def test_opendkim_signs_nothing(d, box, run):
+    """A real libmilter: it would add a field, which is noted and not done."""
+    have("opendkim")
+    where = place(d, "opendkim", "opendkim")
+    key, path = (os.path.join(where, x) for x in ("key.pem", "m.sock"))
+    d._run(["openssl", "genrsa", "-out", key, "2048"])
+    shutil.chown(key, "opendkim", "opendkim")
+    os.chmod(key, 0o600)
+    run("opendkim", ["opendkim", "-f", "-x", shipped(
+        d, "opendkim.conf", where, Domain="acme.example", KeyFile=key,
+        Socket="local:" + path, RequireSafeKeys="no")], lambda: listens(path))
+    os.chmod(path, 0o666)
+    reload(d, "opendkim unix:%s 20s hold" % path)
+    row = submit(d, box, "Nothing in here.")
+    page = reasons(d, row)
+    assert "mark it with a header field" in page, page
+    assert "opendkim: DKIM-Signature" in page
+    assert "gave no verdict" not in page
+    status, _, raw = rest.Client(d, box.key).get(
+        "/v1/messages/%s/raw" % pages.public_id(row["message_id"]))
+    assert status == 200 and b"DKIM-Signature" not in raw
