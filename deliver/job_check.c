@@ -281,8 +281,8 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
 	job->by_policy = m->by_policy;
 	job->one_click = m->one_click;
-	job->attempted = m->marked;
-	job->marked = m->marked ? job->due_count : 0;
+	job->attempted = m->passed;
+	job->passed = m->passed ? job->due_count : 0;
 	job->round = m->round;
 	job->scan = identity_scan_new();
 	if (job->ctx->bounce_key.n > 0)

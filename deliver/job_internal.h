@@ -21,7 +21,7 @@
 #define JOB_RCPT_MAX 1000
 #define JOB_KEEP_BYTES 1048576 /* larger bodies are read twice */
 #define JOB_CHUNKS 2 /* a read ahead */
-#define JOB_MARKED_MS 50 /* what the fetch marked counts for so long */
+#define JOB_PASSED_MS 50 /* the gate's yes at the fetch counts for so long */
 #define JOB_LOST_RETRY_S 5 /* after the database failed to answer */
 
 /* How far a job is; what a stop may still do depends on it. */
@@ -82,8 +82,8 @@ struct job {
 	bool stopping, stale, over;
 	enum dest_outcome outcome;
 	bool is_ours; /* it was our side that broke off */
-	bool attempted; /* rows are marked as being sent */
-	size_t marked; /* of them by the fetch, until that was used */
+	bool attempted; /* the gate was asked for this transaction */
+	size_t passed; /* recipients, at the fetch, until that was used */
 	bool reuses; /* the session was there already */
 	char mx[256], tls_text[128]; /* the host it is at, and how safe */
 	struct relay_rcpt *rows; /* the results, until they are stored */

@@ -113,11 +113,11 @@ on_ready(void *arg, const char *tls)
 	const char *host = job->hosts[job->host_at].name;
 	char id[UUID_ID_MAX];
 	/* Nothing was waited for since the gate was asked, but a place. */
-	bool marked = job->reuses && job->marked > 0 &&
-		      job->marked == job->due_count &&
-		      clock_mono_ms() - job->fetched_ms <= JOB_MARKED_MS;
+	bool passed = job->reuses && job->passed > 0 &&
+		      job->passed == job->due_count &&
+		      clock_mono_ms() - job->fetched_ms <= JOB_PASSED_MS;
 
-	job->marked = 0;
+	job->passed = 0;
 	job_policy_tell(job, client_is_verified(job->client), tls,
 	    job->tls_text, sizeof(job->tls_text));
 	(void)snprintf(job->mx, sizeof(job->mx), "%s", host);
@@ -126,7 +126,7 @@ on_ready(void *arg, const char *tls)
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.attempt", KV("message", id), KV("why", host),
 	    KV("tls", job->tls_text));
-	if (marked) {
+	if (passed) {
 		job->phase = JOB_TALKING;
 		client_mail(job->client);
 		return;

@@ -145,6 +145,8 @@ inline pull_back(by) {
 	fi
 }
 
+/* Not marked, nor ended */
+#define IS_DUE (row == D_PENDING || row == D_DEFERRED)
 /* d.leased, and of the round of its release */
 #define MINE (state == S_SENDING && queued && (mutant == M_NO_FENCE || \
 	lease == me && !lease_over) && q_round == round)
@@ -159,7 +161,8 @@ inline take() {
 /* done_1 and release_lease_1. What a stalled worker says is refused. */
 inline done(what) {
 	if
-	:: MINE && (row == D_DOT_SENT || row == D_SENDING) ->
+	:: MINE && (row == D_DOT_SENT || row == D_SENDING || IS_DUE) &&
+	    (row == D_DOT_SENT || what != D_DELIVERED) ->
 		tried = true; STEP(what, A_WORKER);
 		lease_end(); derive(A_WORKER)
 	:: else
@@ -197,7 +200,7 @@ inline give_back() {
 proctype worker(byte me)
 {
 	byte seen = GO;	/* the rule it was told, until it has obeyed */
-	bool marked;	/* by fetches_1, which it may rely on or not */
+	bool passed;	/* fetches_1 asked the gate; it may rely on that or not */
 
 	/* claim_due_1; nothing may ever be due again */
 end_claim:
@@ -215,15 +218,15 @@ end_claim:
 	fi;
 	atomic { take() };
 
-	/* fetch_1, or fetches_1, which marks what the gate lets go on. */
+	/* fetch_1, or fetches_1, which tells whether the gate would let it go on.
+	 */
 leased:
 	if
 	:: skip
-	:: atomic { MINE && !IS_STRICTER && !IS_HALTED ->
-		STEP(D_SENDING, A_WORKER); marked = true }
+	:: atomic { MINE && !IS_STRICTER && !IS_HALTED -> passed = true }
 	fi;
 
-	/* The tag and the digest; route_1; then attempt_1, if not marked. */
+	/* The tag and the digest; route_1; then attempt_1, if that is not enough. */
 	if
 	:: goto gone
 	:: atomic { true -> give_back(); goto gone }	/* or a rule says wait */
@@ -231,7 +234,7 @@ leased:
 		MINE -> pull_back(A_WORKER); goto gone }
 	:: atomic { true ->
 		if
-		:: marked -> seen = (stop >= RULE_WAIT -> stop : GO)
+		:: passed -> seen = (stop >= RULE_WAIT -> stop : GO)
 		GATE
 		:: else ->
 			seen = (stop >= RULE_WAIT -> stop : GO);
@@ -244,7 +247,8 @@ leased:
 		:: mutant != M_RULES_UNREAD && seen == RULE_FAIL ->
 			done(D_FAILED); goto gone
 		:: mutant != M_RULES_UNREAD && seen == GO
-		fi }
+		fi;
+		passed = false }
 	fi;
 
 	/* MAIL, RCPT, DATA, all but the last five octets; then dot_1. */
@@ -257,7 +261,7 @@ leased:
 		if
 		GATE
 		:: else ->
-			assert(row == D_SENDING && lease == me);
+			assert((row == D_SENDING || IS_DUE) && lease == me);
 			assert(released == round && q_round == round);
 			assert(stop != PAUSED && stop != SUSPENDED);
 			assert(!by_policy || stop != STRICTER);

@@ -93,9 +93,10 @@ bool policy_edge_allowed(
     \result && to == DELIVERY_DELIVERED ==>
       from == DELIVERY_DOT_SENT ||
       (from == DELIVERY_UNCERTAIN && actor == ACTOR_OPERATOR);
-  ensures dot_after_sending:
+  ensures dot_of_what_is_due:
     \result && to == DELIVERY_DOT_SENT ==>
-      from == DELIVERY_SENDING && actor == ACTOR_WORKER;
+      (from == DELIVERY_SENDING || from == DELIVERY_PENDING ||
+      from == DELIVERY_DEFERRED) && actor == ACTOR_WORKER;
   ensures ended_stays:
     from == DELIVERY_DELIVERED || from == DELIVERY_FAILED ||
     from == DELIVERY_SUPPRESSED ==> !\result;

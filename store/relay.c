@@ -265,7 +265,7 @@ on_fetched(
 	fill_message(&m, res, row);
 	if (!pg_is_null(res, row, "data"))
 		m.body = pg_get_bytes(res, row, "data");
-	m.marked = pg_get_bool(res, row, "marked");
+	m.passed = pg_get_bool(res, row, "passed");
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
 

@@ -60,7 +60,7 @@ struct relay_message {
 	bool one_click; /* ask relay_one_click() */
 	struct str proofs; /* of approvals by passkey, each behind its length */
 	struct str body; /* its only chunk; p NULL: ask relay_body() */
-	bool marked; /* as by relay_attempt() of all in due_ix, just now */
+	bool passed; /* relay_attempt() of all in due_ix would go, just now */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */

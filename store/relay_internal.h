@@ -74,6 +74,8 @@ struct relay_lane {
 	struct relay *relay;
 	enum relay_lane_kind kind;
 	struct relay_queue waiting;
+	size_t waits; /* how many */
+	uint64_t since_ms; /* when the first of them came */
 	struct relay_set *set;
 };
 
@@ -83,7 +85,8 @@ struct relay {
 	struct relay_ops ops;
 	struct relay_lane lane[RELAY_LANES];
 	int lane_next; /* whose turn it is */
-	int lanes_busy;
+	int lanes_busy; /* but that of the dots */
+	struct loop_timer *lanes_timer;
 	bool kicked;
 };
 

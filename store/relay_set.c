@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/xalloc.h"
 
 #define SET_MAX 64
-#define BUSY_MAX 2 /* lanes with a call under way */
+#define BUSY_MAX 2 /* lanes with a call under way, beside that of the dots */
+#define SENT_MANY 24 /* results that need no more company */
+#define SENT_MS 10 /* nor after this */
 #define SMALL_BODY 65536 /* bytes that are read together with the message */
 
 /* One call for several; a place is NULL once its op was cancelled. */
@@ -129,7 +132,7 @@ static void
 lane_rests(struct relay_lane *lane)
 {
 	lane->set = NULL;
-	lane->relay->lanes_busy--;
+	lane->relay->lanes_busy -= lane->kind != RELAY_LANE_DOT;
 	lanes_kick(lane->relay);
 }
 
@@ -204,15 +207,16 @@ lane_run(struct relay_lane *lane)
 
 	set->lane = lane;
 	lane->set = set;
-	lane->relay->lanes_busy++;
+	lane->relay->lanes_busy += lane->kind != RELAY_LANE_DOT;
 	while (set->n < SET_MAX && (op = TAILQ_FIRST(&lane->waiting)) != NULL) {
 		TAILQ_REMOVE(&lane->waiting, op, queued);
+		lane->waits--;
 		op->waits = false;
 		op->set = set;
 		op->place = set->n;
 		set->op[set->n++] = op;
 	}
-	/* Of one alone a set saves nothing, but the call that marks. */
+	/* Of one alone a set saves nothing, but the call before MAIL FROM. */
 	if (set->n == 1 && lane->kind != RELAY_LANE_FETCH) {
 		(void)pg_call_move(lane->relay->pool, set->op[0]->sql,
 		    &set->op[0]->single, on_first, set);
@@ -223,7 +227,34 @@ lane_run(struct relay_lane *lane)
 	    lane->relay->pool, set_sql[lane->kind], &a, on_set, set);
 }
 
-/* In turn, so that no lane waits for ever. */
+/*
+ * No session waits for a result to be stored. While there is other work it
+ * may wait for a moment itself: a set of them costs little more than one.
+ */
+static bool
+is_worth_it(struct relay *r, const struct relay_lane *lane)
+{
+	uint64_t now;
+
+	if (lane->kind != RELAY_LANE_SENT || lane->waits >= SENT_MANY ||
+	    (r->lanes_busy == 0 && r->lane[RELAY_LANE_DOT].set == NULL))
+		return true;
+	now = clock_mono_ms();
+	if (now >= lane->since_ms + SENT_MS)
+		return true;
+	loop_timer_set(r->lanes_timer, lane->since_ms + SENT_MS - now);
+	return false;
+}
+
+static void
+lane_try(struct relay_lane *lane)
+{
+	if (lane->set == NULL && lane->waits > 0 &&
+	    is_worth_it(lane->relay, lane))
+		lane_run(lane);
+}
+
+/* Dots first, as sessions wait for them; the others in turn, none for ever. */
 static void
 lanes_run(void *arg)
 {
@@ -231,12 +262,12 @@ lanes_run(void *arg)
 	int n;
 
 	r->kicked = false;
+	lane_try(&r->lane[RELAY_LANE_DOT]);
 	for (n = 0; n < RELAY_LANES && r->lanes_busy < BUSY_MAX; n++) {
 		struct relay_lane *lane = &r->lane[r->lane_next];
 
 		r->lane_next = (r->lane_next + 1) % RELAY_LANES;
-		if (lane->set == NULL && !TAILQ_EMPTY(&lane->waiting))
-			lane_run(lane);
+		lane_try(lane);
 	}
 }
 
@@ -263,6 +294,8 @@ relay_join(struct relay_op *op, enum relay_lane_kind kind,
 	*single = (struct pg_args){ 0 };
 	op->single_done = done;
 	op->waits = true;
+	if (lane->waits++ == 0)
+		lane->since_ms = clock_mono_ms();
 	TAILQ_INSERT_TAIL(&lane->waiting, op, queued);
 	lanes_kick(op->relay);
 }
@@ -270,8 +303,10 @@ relay_join(struct relay_op *op, enum relay_lane_kind kind,
 void
 relay_leave(struct relay_op *op)
 {
-	if (op->waits)
+	if (op->waits) {
 		TAILQ_REMOVE(&op->lane->waiting, op, queued);
+		op->lane->waits--;
+	}
 	if (op->set != NULL)
 		op->set->op[op->place] = NULL;
 	pg_args_free(&op->single);
@@ -282,6 +317,7 @@ relay_lanes_open(struct relay *r)
 {
 	int i;
 
+	r->lanes_timer = loop_timer_new(r->loop, lanes_run, r);
 	for (i = 0; i < RELAY_LANES; i++) {
 		r->lane[i].relay = r;
 		r->lane[i].kind = (enum relay_lane_kind)i;
@@ -295,6 +331,7 @@ relay_lanes_close(struct relay *r)
 	int i;
 
 	loop_undefer(r->loop, lanes_run, r);
+	loop_timer_free(r->lanes_timer);
 	for (i = 0; i < RELAY_LANES; i++)
 		free(r->lane[i].set);
 }

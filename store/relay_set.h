@@ -4,10 +4,11 @@
  * database as one (store/migrations/0016_sets.sql, decision 0047).
  *
  * Each kind of call has a lane. A call that finds the lanes at rest goes at
- * once and alone; a fetch as a set of one, which marks as well (0100). Of a
- * lane one call is under way at a time, of all lanes two: one computes while
- * the other waits for the disk. Those that come meanwhile go together when it
- * is back. So nothing waits for company, and a busy worker makes few calls.
+ * once and alone; a fetch as a set of one, which asks the gate as well (0100).
+ * Of a lane one call is under way at a time; dots go at once, as sessions wait
+ * for them, and of the other lanes two at a time. Those that come meanwhile go
+ * together when it is back. So nothing that a session waits for waits for
+ * company; results do for a few milliseconds, while there is other work (0101).
  * What the set was not done for is asked for alone.
  */
 #ifndef STORE_RELAY_SET_H

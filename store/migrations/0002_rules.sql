@@ -27,14 +27,16 @@ INSERT INTO d.edge VALUES
 	(2, 1, 'p_ctl'), (6, 1, 'p_ctl'), (7, 1, 'p_ctl'), (9, 1, 'p_ctl'),
 	(11, 1, 'p_ctl');
 INSERT INTO d.delivery_edge VALUES
-	(0, 1, 'p_relay'), (0, 5, 'p_relay'), (0, 7, 'p_relay'),
+	(0, 1, 'p_relay'), (0, 2, 'p_relay'), (0, 4, 'p_relay'),
+	(0, 5, 'p_relay'), (0, 7, 'p_relay'),
 	(0, 8, 'p_relay'), (0, 8, 'p_review'), (0, 8, 'p_policy'),
 	(1, 0, 'p_relay'), (1, 2, 'p_relay'), (1, 4, 'p_relay'),
 	(1, 5, 'p_relay'), (1, 7, 'p_relay'), (1, 8, 'p_relay'),
 	(1, 8, 'p_policy'),
 	(2, 3, 'p_relay'), (2, 4, 'p_relay'), (2, 5, 'p_relay'),
 	(2, 6, 'p_relay'),
-	(4, 1, 'p_relay'), (4, 0, 'p_review'), (4, 5, 'p_relay'),
+	(4, 1, 'p_relay'), (4, 2, 'p_relay'), (4, 0, 'p_review'),
+	(4, 5, 'p_relay'),
 	(4, 7, 'p_relay'), (4, 8, 'p_relay'), (4, 8, 'p_review'),
 	(4, 8, 'p_policy'),
 	(6, 3, 'p_review'), (6, 5, 'p_review'), (6, 0, 'p_review'),
@@ -401,8 +403,16 @@ BEGIN
 	NEW.changed_at := clock_timestamp();
 	RETURN NEW;
 END $$;
-CREATE TRIGGER moves BEFORE UPDATE ON d.state
-	FOR EACH ROW EXECUTE FUNCTION d.state_update();
+-- A plain move that says itself whence and when has nothing left to check or
+-- to write: the condition costs a tenth of the function (decision 0101).
+CREATE TRIGGER moves BEFORE UPDATE ON d.state FOR EACH ROW
+	WHEN ((NEW.state <> OLD.state AND NEW.was = OLD.state AND NEW.state <> 1
+	AND NEW.changed_at > OLD.changed_at AND NEW.message_id = OLD.message_id
+	AND NEW.tenant_id = OLD.tenant_id AND NEW.inbox_id = OLD.inbox_id
+	AND NEW.version = OLD.version AND NEW.round = OLD.round
+	AND NEW.risk = OLD.risk AND OLD.integrity IS NULL
+	AND NEW.integrity IS NULL) IS NOT TRUE)
+	EXECUTE FUNCTION d.state_update();
 
 -- Legal moves, of what is released, each with its event: a set of rows costs
 -- little more than one (decision 0100).
@@ -476,8 +486,15 @@ BEGIN
 	END IF;
 	RETURN NEW;
 END $$;
-CREATE TRIGGER moves BEFORE INSERT OR UPDATE ON d.delivery
+CREATE TRIGGER starts BEFORE INSERT ON d.delivery
 	FOR EACH ROW EXECUTE FUNCTION d.delivery_write();
+CREATE TRIGGER moves BEFORE UPDATE ON d.delivery FOR EACH ROW
+	WHEN ((NEW.status <> OLD.status AND NEW.was = OLD.status
+	AND NEW.changed_at > OLD.changed_at AND NEW.message_id = OLD.message_id
+	AND NEW.tenant_id = OLD.tenant_id AND NEW.inbox_id = OLD.inbox_id
+	AND NEW.ix = OLD.ix AND NEW.domain = OLD.domain
+	AND NEW.canon = OLD.canon) IS NOT TRUE)
+	EXECUTE FUNCTION d.delivery_write();
 
 CREATE FUNCTION d.delivery_moved() RETURNS trigger LANGUAGE plpgsql
 	SET search_path = pg_catalog, pg_temp AS $$
@@ -616,10 +633,8 @@ BEGIN
 	        'REFERENCES d.message_@ (message_id, tenant_id, version, digest)'),
 	    ('delivery', 'FOREIGN KEY (message_id, tenant_id) '
 	        'REFERENCES d.state_@ (message_id, tenant_id)'),
-	    ('attempt', 'FOREIGN KEY (message_id, tenant_id) '
-	        'REFERENCES d.state_@ (message_id, tenant_id)'),
-	    ('event', 'FOREIGN KEY (message_id, tenant_id) '
-	        'REFERENCES d.state_@ (message_id, tenant_id)'),
+	    ('attempt', NULL), -- who writes these holds the state's row (0101)
+	    ('event', NULL),
 	    ('comment', 'FOREIGN KEY (message_id, tenant_id) '
 	        'REFERENCES d.state_@ (message_id, tenant_id)'),
 	    ('dsn', 'FOREIGN KEY (message_id, tenant_id) '

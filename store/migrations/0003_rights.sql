@@ -31,7 +31,10 @@ DECLARE
 	        'ANY ((SELECT d.cur_boxes())::text[]))'
 	    WHEN 'tenant' THEN '(tenant_id = ANY ((SELECT d.cur_tenants())'
 	        '::bigint[]))'
-	    WHEN 'msg' THEN 'message_id = ANY ((SELECT d.cur_msgs())::uuid[])'
+	    -- IS TRUE: a filter. As the condition of an index it would be searched
+	    -- once for each message of a set, of every row (decision 0101).
+	    WHEN 'msg' THEN '(message_id = ANY ((SELECT d.cur_msgs())::uuid[])) '
+	        'IS TRUE'
 	    WHEN 'zone' THEN 'zone = current_user'
 	    END;
 BEGIN
@@ -144,9 +147,9 @@ SELECT d.let('p_relay', x, 'SELECT', 'msg') FROM unnest(ARRAY['message',
 SELECT d.let('p_relay', 'send_q', 'SELECT + DELETE + UPDATE (vt, due_at,
 	attempts, lease, lease_until, worker)', 'all');
 SELECT d.let('p_relay', 'state', 'SELECT + UPDATE (state, round, integrity,
-	detail)', 'all');
+	detail, was, changed_at)', 'all');
 SELECT d.let('p_relay', 'delivery', 'SELECT + UPDATE (status, attempts,
-	reply_code, enhanced, reply, next_attempt_at)', 'all');
+	reply_code, enhanced, reply, next_attempt_at, was, changed_at)', 'all');
 SELECT d.let('p_relay', 'attempt', 'SELECT + INSERT + UPDATE (mx, tls, dot_at,
 	ended_at, result)', 'all');
 SELECT d.let('p_relay', x, 'SELECT', 'all') FROM unnest(ARRAY['inbox',

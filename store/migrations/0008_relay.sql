@@ -55,7 +55,8 @@ BEGIN
 		    AND y.tenant_id = c.tenant_id
 		WHERE y.state + 0 IN (2, 7, 9, 11) FOR UPDATE OF y SKIP LOCKED
 	), u AS (
-		UPDATE d.state y SET state = 7, detail = NULL FROM s
+		UPDATE d.state y SET state = 7, detail = NULL, was = s.state,
+		    changed_at = clock_timestamp() FROM s
 		WHERE y.message_id = s.message_id AND y.tenant_id = s.tenant_id
 		AND s.state <> 7
 	)
@@ -414,6 +415,31 @@ BEGIN
 	RETURN false;
 END $$;
 
+-- The next attempt of a lease begins.
+CREATE FUNCTION d.attempt_add(q d.send_q, host text, safety text) RETURNS int
+	LANGUAGE plpgsql AS $$
+DECLARE
+	c int;
+BEGIN
+	INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain, n,
+	    round, worker, mx, tls)
+	    SELECT q.message_id, q.tenant_id, q.inbox_id, q.domain,
+	    coalesce(max(z.n), 0) + 1, q.round, q.worker, left(host, 255),
+	    left(safety, 100) FROM d.attempt z
+	    WHERE z.message_id = q.message_id AND z.tenant_id = q.tenant_id
+	    AND z.domain = q.domain RETURNING y.n INTO c;
+	RETURN c;
+END $$;
+
+-- It is going on already.
+CREATE FUNCTION d.attempt_open(q d.send_q) RETURNS boolean LANGUAGE plpgsql
+	AS $$
+BEGIN
+	RETURN EXISTS (SELECT 1 FROM d.attempt a
+	    WHERE a.message_id = q.message_id AND a.tenant_id = q.tenant_id
+	    AND a.domain = q.domain AND a.ended_at IS NULL);
+END $$;
+
 -- Before MAIL FROM: these recipients are being sent now, if that may go on.
 CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
 	mx text, tls text, ix int[]) RETURNS TABLE (status int, code text, n int,
@@ -423,7 +449,6 @@ CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
 #variable_conflict use_column
 DECLARE
 	l record;
-	c int;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
 	go := false;
@@ -451,28 +476,13 @@ BEGIN
 	END IF;
 	IF reason IS NULL THEN
 		go := true;
-		-- What fetches_1 began is this one.
-		UPDATE d.attempt a SET mx = left(attempt_1.mx, 255),
-		    tls = left(attempt_1.tls, 100) WHERE a.message_id = mid
-		    AND a.tenant_id = t AND a.domain = dom
-		    AND a.ended_at IS NULL AND a.mx IS NULL
-		    RETURNING a.n INTO c;
-		n := c;
-	END IF;
-	IF go AND n IS NULL THEN
-		INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id,
-		    domain, n, round, worker, mx, tls)
-		    SELECT mid, t, (l.q).inbox_id, dom, coalesce(max(z.n), 0) + 1,
-		    (l.q).round, (l.q).worker, left(attempt_1.mx, 255),
-		    left(attempt_1.tls, 100) FROM d.attempt z
-		    WHERE z.message_id = mid AND z.tenant_id = t
-		    AND z.domain = dom RETURNING y.n INTO c;
-		n := c;
+		n := d.attempt_add(l.q, attempt_1.mx, attempt_1.tls);
 	END IF;
 	RETURN NEXT;
 END $$;
 
--- The last gate: what commits here is what may leave.
+-- The last gate: what commits here is what may leave. Who was not marked
+-- before MAIL FROM, as the fetch had asked the gate, is marked here first.
 CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[],
 	host text DEFAULT NULL, safety text DEFAULT NULL)
 	RETURNS TABLE (status int, code text, go boolean, reason text)
@@ -481,7 +491,6 @@ CREATE FUNCTION api.dot_1(t bigint, mid uuid, dom text, lease uuid, ix int[],
 #variable_conflict use_column
 DECLARE
 	l record;
-	c int;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	status := 409;
@@ -503,9 +512,17 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
+	IF NOT d.mark(t, mid, dom, dot_1.ix) THEN
+		-- Not all its own and due: nothing may leave for it.
+		reason := 'state';
+		RETURN NEXT;
+		RETURN;
+	END IF;
 	reason := d.gate('dot', 'o', t, mid, dom, l.q);
 	IF reason IS NOT NULL THEN
-		IF reason NOT IN ('round', 'test') THEN
+		IF reason IN ('round', 'test') THEN
+			PERFORM d.mark(t, mid, dom, '{}');
+		ELSE
 			status := 200;
 			code := NULL;
 		END IF;
@@ -513,20 +530,11 @@ BEGIN
 		RETURN;
 	END IF;
 	UPDATE d.delivery v SET status = 2 WHERE v.message_id = mid
-	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1
-	    AND v.ix::int = ANY (dot_1.ix);
-	GET DIAGNOSTICS c = ROW_COUNT;
-	IF c = 0 OR c <> (SELECT count(DISTINCT z) FROM unnest(dot_1.ix) z) THEN
-		-- Not what was marked by attempt_1: nothing may leave for it.
-		UPDATE d.delivery v SET status = 4 WHERE v.message_id = mid
-		    AND v.tenant_id = t AND v.domain = dom AND v.status = 2;
-		reason := 'state';
-		RETURN NEXT;
-		RETURN;
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 1;
+	IF NOT d.attempt_open(l.q) THEN
+		PERFORM d.attempt_add(l.q, host, safety);
 	END IF;
-	UPDATE d.attempt a SET dot_at = clock_timestamp(),
-	    mx = coalesce(a.mx, left(host, 255)),
-	    tls = coalesce(a.tls, left(safety, 100))
+	UPDATE d.attempt a SET dot_at = clock_timestamp()
 	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
 	    AND a.ended_at IS NULL;
 	status := 200;
@@ -630,12 +638,13 @@ BEGIN
 		    NULL::boolean;
 		RETURN;
 	END IF;
-	-- Before the dot only later or failed; after it anything.
+	-- Before the dot only later or failed, also of who was not marked; after
+	-- it anything.
 	SELECT count(*) INTO bad FROM unnest(done_1.ix, result) u(i, r)
 	    LEFT JOIN d.delivery v ON v.message_id = mid AND v.tenant_id = t
 	        AND v.domain = dom AND v.ix::int = u.i
 	    WHERE v.status IS NULL OR NOT (v.status = 2 AND u.r IN (3, 4, 5, 6)
-	        OR v.status = 1 AND u.r IN (4, 5)) OR u.r IS NULL;
+	        OR v.status IN (0, 1, 4) AND u.r IN (4, 5)) OR u.r IS NULL;
 	IF bad > 0 OR cardinality(done_1.ix) <> (SELECT count(DISTINCT z)
 	    FROM unnest(done_1.ix) z) THEN
 		RETURN QUERY SELECT 422, 'validation_error', (l.s).state,
@@ -654,10 +663,8 @@ BEGIN
 	IF 5 = ANY (result) THEN
 		PERFORM d.suppress(t, mid, dom, done_1.ix);
 	END IF;
-	IF host IS NOT NULL THEN
-		UPDATE d.attempt a SET mx = left(host, 255), tls = left(safety, 100)
-		    WHERE a.message_id = mid AND a.tenant_id = t
-		    AND a.domain = dom AND a.ended_at IS NULL AND a.mx IS NULL;
+	IF host IS NOT NULL AND NOT d.attempt_open(l.q) THEN
+		PERFORM d.attempt_add(l.q, host, safety);
 	END IF;
 	-- Only what is to wait makes the next wait longer.
 	again := d.lease_end(t, mid, dom, due, coalesce(4 = ANY (result), false),

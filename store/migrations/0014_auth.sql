@@ -115,7 +115,7 @@ CREATE POLICY p_review_select ON d.decision_proof FOR SELECT TO p_review
 	    OR (tenant_id::text || '.' || inbox_id::text)
 	    = ANY ((SELECT d.cur_boxes())::text[])));
 CREATE POLICY p_relay_select ON d.decision_proof FOR SELECT TO p_relay
-	USING (message_id = ANY ((SELECT d.cur_msgs())::uuid[]));
+	USING ((message_id = ANY ((SELECT d.cur_msgs())::uuid[])) IS TRUE);
 GRANT SELECT, DELETE ON d.decision_proof TO p_owner;
 CREATE POLICY p_owner_delete ON d.decision_proof FOR DELETE TO p_owner
 	USING (true);

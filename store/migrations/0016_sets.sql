@@ -11,10 +11,11 @@ SET LOCAL ROLE p_relay;
 
 -- The numbers of the leases that are alive; their messages may be read in this
 -- call. `lo` and `hi` are the ends of all ids: every statement of a set names
--- them, so that it begins with the week it needs instead of all there are. State rows are locked before queue rows,
--- and what another holds is left out, so that nothing here waits in a circle.
+-- them, so that it begins with the week it needs instead of all there are. With
+-- `lock` state rows are locked before queue rows, and what another holds is
+-- left out, so that nothing here waits in a circle.
 CREATE FUNCTION d.leased_set(ts bigint[], mids uuid[], doms text[],
-	leases uuid[], OUT alive int[], OUT lo uuid, OUT hi uuid)
+	leases uuid[], lock boolean, OUT alive int[], OUT lo uuid, OUT hi uuid)
 	LANGUAGE plpgsql AS $$
 DECLARE
 	ids uuid[];
@@ -25,7 +26,17 @@ BEGIN
 		lo := least(lo, m);
 		hi := greatest(hi, m);
 	END LOOP;
-	WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
+	IF NOT lock THEN
+		SELECT array_agg(x.i), array_agg(x.mid), min(q.worker) INTO alive,
+		    ids, whose FROM unnest(ts, mids, doms, leases)
+		    WITH ORDINALITY x(t, mid, dom, lease, i)
+		    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+		        AND q.domain = x.dom
+		    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
+		    WHERE q.lease = x.lease AND q.lease_until > clock_timestamp()
+		    AND y.message_id BETWEEN lo AND hi AND y.state + 0 = 7
+		    AND y.version = q.version AND y.round = q.round;
+	ELSE WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
 	    WITH ORDINALITY x(t, mid, dom, lease, i)),
 	s AS MATERIALIZED (SELECT x.*, y.version, y.round FROM x JOIN d.state y
 	    ON y.message_id = x.mid AND y.tenant_id = x.t
@@ -38,6 +49,7 @@ BEGIN
 	    FOR UPDATE OF y SKIP LOCKED)
 	SELECT array_agg(q.i), array_agg(q.mid), min(q.worker) INTO alive, ids,
 	    whose FROM q WHERE q.worker = (SELECT min(z.worker) FROM q z);
+	END IF;
 	PERFORM set_config('postern.msg', coalesce(ids::text, ''), true),
 	    set_config('postern.actor', 'worker:' || whose, true);
 	alive := coalesce(alive, '{}');
@@ -87,8 +99,8 @@ CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
 $$;
 
 -- What fetch_1 says of each, and the body of those whose only piece is small.
--- `marked`: all of due_ix is being sent from now on, as attempts_1 would have
--- it, the host to be told of at the dot or with the result. Not those who each
+-- `passed`: the gate lets all of due_ix go on now, as attempts_1 would have it.
+-- Nothing is noted of that; the dot says who is sent to. Not for those who each
 -- get a link of their own.
 CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
 	leases uuid[], small int) RETURNS TABLE (status int, code text, i int,
@@ -100,7 +112,7 @@ CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
 	may_duplicate boolean, routed boolean, released_us bigint,
-	proofs bytea, one_click boolean, data bytea, marked boolean)
+	proofs bytea, one_click boolean, data bytea, passed boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
 	SET postern.actor = '' AS $$
@@ -111,28 +123,11 @@ DECLARE
 	hi uuid;
 	now_at timestamptz := clock_timestamp();
 BEGIN
-	PERFORM set_config('synchronous_commit', 'off', true);
-	l := d.leased_set(ts, mids, doms, leases);
+	l := d.leased_set(ts, mids, doms, leases, false);
 	lo := l.lo;
 	hi := l.hi;
-	RETURN QUERY WITH g AS MATERIALIZED (SELECT x.i, x.t, x.mid, x.dom
-	    FROM d.gate_set(ts, mids, doms, NULL, l.alive, lo, hi, '{0,1,4}',
-	        '{2}', now_at) y
-	    JOIN unnest(ts, mids, doms) WITH ORDINALITY x(t, mid, dom, i)
-	        ON x.i = y.i),
-	u AS (UPDATE d.delivery v SET status = 1 FROM g
-	    WHERE v.message_id = g.mid AND v.message_id BETWEEN lo AND hi
-	    AND v.tenant_id = g.t AND v.domain = g.dom AND v.status IN (0, 4)),
-	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n,
-	    round, worker)
-	    SELECT g.mid, g.t, q.inbox_id, g.dom, coalesce(z.n, 0) + 1, q.round,
-	    q.worker FROM g JOIN d.send_q q ON q.message_id = g.mid
-	        AND q.tenant_id = g.t AND q.domain = g.dom
-	    CROSS JOIN LATERAL (SELECT max(y.n) AS n, bool_or(y.mx IS NULL
-	        AND y.ended_at IS NULL) AS open FROM d.attempt y
-	        WHERE y.message_id = g.mid AND y.message_id BETWEEN lo AND hi
-	        AND y.tenant_id = g.t AND y.domain = g.dom) z
-	    WHERE z.open IS NOT TRUE)
+	RETURN QUERY WITH g AS MATERIALIZED (SELECT y.i FROM d.gate_set(ts, mids,
+	    doms, NULL, l.alive, lo, hi, '{0,1,4}', '{2}', now_at) y)
 	SELECT 200, NULL::text, x.i::int, y.deployment, y.epoch,
 	    m.tenant_id,
 	    m.inbox_id, m.version, r.round, m.test, m.digest, m.mail_from,
@@ -170,7 +165,7 @@ BEGIN
 END $$;
 
 -- Before MAIL FROM: the recipients `ix` ('{1,2}') of each are being sent now,
--- to this host; if the fetch began an attempt, it is that one.
+-- to this host.
 CREATE FUNCTION api.attempts_1(ts bigint[], mids uuid[], doms text[],
 	leases uuid[], mxs text[], tlss text[], ixs text[])
 	RETURNS TABLE (status int, code text, i int)
@@ -184,7 +179,7 @@ DECLARE
 	now_at timestamptz := clock_timestamp();
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
-	l := d.leased_set(ts, mids, doms, leases);
+	l := d.leased_set(ts, mids, doms, leases, true);
 	lo := l.lo;
 	hi := l.hi;
 	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
@@ -195,16 +190,11 @@ BEGIN
 	    WHERE NOT EXISTS (SELECT 1 FROM d.attempt a
 	        WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
 	        AND a.tenant_id = x.t AND a.domain = x.dom
-	        AND a.ended_at IS NULL AND a.mx IS NOT NULL)),
+	        AND a.ended_at IS NULL)),
 	u AS (UPDATE d.delivery v SET status = 1 FROM x
 	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi
 	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)
 	    AND v.status <> 1),
-	o AS (UPDATE d.attempt a SET mx = left(x.mx, 255),
-	    tls = left(x.tls, 100) FROM x
-	    WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
-	    AND a.tenant_id = x.t AND a.domain = x.dom AND a.ended_at IS NULL
-	    AND a.mx IS NULL RETURNING x.i),
 	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n,
 	    round, worker, mx, tls)
 	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce((SELECT max(z.n)
@@ -213,13 +203,13 @@ BEGIN
 	    AND z.domain = x.dom), 0) + 1, q.round, q.worker, left(x.mx, 255),
 	    left(x.tls, 100)
 	    FROM x JOIN d.send_q q ON q.message_id = x.mid
-	        AND q.tenant_id = x.t AND q.domain = x.dom
-	    WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.i = x.i))
+	        AND q.tenant_id = x.t AND q.domain = x.dom)
 	SELECT 200, NULL::text, x.i::int FROM x;
 END $$;
 
--- The last gate: what commits here is what may leave. Inboxes are locked
--- first, as everywhere, but none is waited for.
+-- The last gate: what commits here is what may leave, to this host. An attempt
+-- that was begun goes on, else it begins here. Inboxes are locked first, as
+-- everywhere, but none is waited for.
 CREATE FUNCTION api.dots_1(ts bigint[], mids uuid[], doms text[], leases uuid[],
 	ixs text[], mxs text[], tlss text[]) RETURNS TABLE (status int, code text, i int)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -245,25 +235,33 @@ BEGIN
 	    FOR NO KEY UPDATE OF b SKIP LOCKED)
 	SELECT array_agg(x.i) INTO free FROM x JOIN b
 	    ON b.tenant_id = x.tenant_id AND b.inbox_id = x.inbox_id;
-	l := d.leased_set(ts, mids, doms, leases);
+	l := d.leased_set(ts, mids, doms, leases, true);
 	lo := l.lo;
 	hi := l.hi;
 	-- A new look: nothing of an inbox that is locked changes any more.
 	now_at := clock_timestamp();
 	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
-	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, l.alive, lo, hi, '{1}',
-	        '{2}', now_at) y
+	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, l.alive, lo, hi,
+	        '{0,1,4}', '{2}', now_at) y
 	    JOIN unnest(ts, mids, doms, dots_1.ixs, mxs, tlss)
 	        WITH ORDINALITY x(t, mid, dom, ixs, mx, tls, i) ON x.i = y.i
 	    WHERE y.i = ANY (free)),
-	u AS (UPDATE d.delivery v SET status = 2 FROM x
+	u AS (UPDATE d.delivery v SET status = 2, was = v.status,
+	    changed_at = clock_timestamp() FROM x
 	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi
 	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
-	a AS (UPDATE d.attempt a SET dot_at = clock_timestamp(),
-	    mx = coalesce(a.mx, left(x.mx, 255)),
-	    tls = coalesce(a.tls, left(x.tls, 100)) FROM x
-	    WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
-	    AND a.tenant_id = x.t AND a.domain = x.dom AND a.ended_at IS NULL)
+	a AS (INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain,
+	    n, round, worker, mx, tls, dot_at)
+	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce(z.open, z.n + 1, 1),
+	    q.round, q.worker, left(x.mx, 255), left(x.tls, 100),
+	    clock_timestamp() FROM x JOIN d.send_q q ON q.message_id = x.mid
+	        AND q.tenant_id = x.t AND q.domain = x.dom
+	    CROSS JOIN LATERAL (SELECT max(a.n) AS n, max(a.n)
+	        FILTER (WHERE a.ended_at IS NULL) AS open FROM d.attempt a
+	        WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
+	        AND a.tenant_id = x.t AND a.domain = x.dom) z
+	    ON CONFLICT (message_id, tenant_id, domain, n)
+	    DO UPDATE SET dot_at = excluded.dot_at)
 	SELECT 200, NULL::text, x.i::int FROM x;
 END $$;
 
@@ -283,7 +281,7 @@ DECLARE
 	sent int[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
-	l := d.leased_set(ts, mids, doms, leases);
+	l := d.leased_set(ts, mids, doms, leases, true);
 	alive := l.alive;
 	lo := l.lo;
 	hi := l.hi;
@@ -298,7 +296,8 @@ BEGIN
 	    FROM d.delivery v WHERE v.message_id = x.mid
 	    AND v.message_id BETWEEN lo AND hi
 	    AND v.tenant_id = x.t AND v.domain = x.dom)),
-	u AS (UPDATE d.delivery v SET status = 3, attempts = v.attempts + 1,
+	u AS (UPDATE d.delivery v SET status = 3, was = 2,
+	    changed_at = clock_timestamp(), attempts = v.attempts + 1,
 	    reply_code = g.c, enhanced = left(g.e, 16), reply = left(g.p, 1024),
 	    next_attempt_at = NULL FROM g WHERE v.message_id = g.mid
 	    AND v.message_id BETWEEN lo AND hi AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
@@ -316,8 +315,14 @@ BEGIN
 	z AS MATERIALIZED (SELECT m.mid, m.t, m.p, CASE WHEN EXISTS (SELECT 1
 	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
 	    AND q.lease IS NOT NULL) THEN 7::smallint
-	    ELSE d.derived(m.mid, m.t) END AS st FROM m),
-	u AS (UPDATE d.state y SET state = z.st, detail = left(z.p, 300) FROM z
+	    ELSE d.adds_up(bool_or(v.status IN (1, 2)), bool_or(v.status = 6),
+	        bool_or(v.status IN (0, 4)), bool_or(v.status IN (5, 7)),
+	        bool_or(v.status = 3)) END AS st
+	    FROM m JOIN d.delivery v ON v.message_id = m.mid
+	        AND v.message_id BETWEEN lo AND hi AND v.tenant_id = m.t
+	    GROUP BY m.mid, m.t, m.p),
+	u AS (UPDATE d.state y SET state = z.st, detail = left(z.p, 300),
+	    was = y.state, changed_at = clock_timestamp() FROM z
 	    WHERE y.message_id = z.mid AND y.message_id BETWEEN lo AND hi
 	    AND y.tenant_id = z.t AND y.state <> z.st),
 	a AS (INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)

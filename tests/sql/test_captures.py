@@ -125,7 +125,7 @@ def test_the_database_lets_no_worker_send_it(w, probe, su):
     got = dot(w, L)
     assert (got["status"], got["go"], got["reason"]) == (409, False, "test")
     assert dots(w, [L]) == set()
-    assert rows_of(su, m) == [SENDING]
+    assert rows_of(su, m) == [PENDING]
     assert capture(w, L)["go"]
 
 

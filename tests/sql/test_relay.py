@@ -125,16 +125,19 @@ def test_only_a_lease_of_its_own(w, x, su):
 def test_results_need_their_dot(w, x, su):
     m = approved(w, x, ["a@x.example", "b@x.example"])
     L, = claim(w, m)
-    assert done(w, L, {1: FAILED})["status"] == 422
-    assert dot(w, L)["go"] is False
+    bad_results = ({1: DONE}, {1: UNCERTAIN}, {9: FAILED}, {1: 0},
+                   {1: CANCELED})
+    for bad in bad_results:
+        assert done(w, L, bad)["status"] == 422, bad
     assert call1(w.wk, "attempt_1", mx="m", tls="", ix=[1, 9],
                  **L)["status"] == 422
     attempt(w, L, (1, 2))
-    for bad in ({1: DONE}, {1: UNCERTAIN}, {9: FAILED}, {1: 0}, {1: CANCELED}):
+    for bad in bad_results:
         assert done(w, L, bad)["status"] == 422, bad
-    # The dot is for exactly what was attempted.
-    assert dot(w, L, (1, 2, 3))["go"] is False
-    assert rows_of(su, m) == [LATER, LATER]
+    # The dot is for recipients of it that are due.
+    for bad in ((1, 2, 3), ()):
+        assert dot(w, L, bad)["go"] is False
+        assert rows_of(su, m) == [PENDING, PENDING]
     attempt(w, L, (1, 2))
     assert dot(w, L, (1, 2))["go"]
     assert done(w, L, {1: DONE, 2: DONE})["state"] == 8

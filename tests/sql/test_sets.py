@@ -11,8 +11,8 @@ import pytest
 
 from pgcluster import call, call1, submit, uuid7
 from test_gate import state
-from test_relay import (DONE, DOT, LISTED, PENDING, SENDING, approved, attempt,
-                        claim, dot, done, mail, rows_of)
+from test_relay import (DONE, DOT, FAILED, LATER, LISTED, PENDING, SENDING,
+                        approved, attempt, claim, dot, done, mail, rows_of)
 
 ROWS = {
     "delivery": "ix, domain, canon, status, attempts, reply_code, enhanced, "
@@ -120,70 +120,89 @@ def hosts(su, m):
     return cur.fetchall()
 
 
-def test_a_fetch_marks(w, x, su):
-    """What leaves with the host told at the dot leaves the same rows."""
+def test_a_fetch_asks_the_gate(w, x, su):
+    """It notes nothing; the dot notes all, and leaves the same rows."""
     rcpts = ("a@x.example", "b@x.example")
     both = (1, 2)
     ms, leases = some(w, x, 3, rcpts)
     attempt(w, leases[0], both)
     assert dot(w, leases[0], both)["go"]
+    before = look(su, ms[1])
     f = fetches(w, leases[1:])
-    assert [(r["i"], r["marked"]) for r in f] == [(1, True), (2, True)]
+    assert [(r["i"], r["passed"]) for r in f] == [(1, True), (2, True)]
     one_by_one = call1(w.wk, "fetch_1", **leases[1])
     for k, v in one_by_one.items():
         assert k == "now_us" or f[0][k] == v, k
     assert f[0]["data"] == ms[1]["body"]
-    assert rows_of(su, ms[1]) == [SENDING] * 2
-    assert hosts(su, ms[1]) == [(None, None, True)]
-    # Once more, as the first answer is too old: it is the same attempt.
+    assert look(su, ms[1]) == before
     f = fetches(w, leases[1:], small=1)
-    assert [(r["due_ix"], r["marked"], r["data"]) for r in f] == [
+    assert [(r["due_ix"], r["passed"], r["data"]) for r in f] == [
         ("1,2", True, None)] * 2
-    assert hosts(su, ms[1]) == [(None, None, True)]
     assert dots(w, leases[1:2], [both]) == {1}
     assert call1(w.wk, "dot_1", ix=[1, 2], host="mx.example",
                  safety="TLSv1.3", **leases[2])["go"]
     first = look(su, ms[0])
     assert [look(su, m) for m in ms] == [first] * 3
+    # No second dot for what has one.
+    assert dots(w, leases[1:2], [both]) == set()
+    assert not dot(w, leases[2], both)["go"]
+    assert [look(su, m) for m in ms] == [first] * 3
 
 
-def test_what_a_fetch_marked_goes_another_way(w, x, su):
-    ms, leases = some(w, x, 3)
-    assert {r["marked"] for r in fetches(w, leases)} == {True}
+def test_what_a_fetch_let_go_goes_another_way(w, x, su):
+    ms, leases = some(w, x, 4, ("a@x.example", "b@x.example"))
+    assert {r["passed"] for r in fetches(w, leases)} == {True}
     # To no host: the reason is with the host it was not taken by.
-    r = call1(w.wk, "done_1", ix=[1], result=[4], reply_code=[None],
-              enhanced=["4.4.1"], reply=["dead"], retry_seconds=60,
+    r = call1(w.wk, "done_1", ix=[1, 2], result=[4, 4], reply_code=[None] * 2,
+              enhanced=["4.4.1"] * 2, reply=["dead"] * 2, retry_seconds=60,
               mx_result="dead", host="mx.example", safety="none", **leases[0])
     assert (r["status"], r["state"]) == (200, 9)
+    assert rows_of(su, ms[0]) == [LATER] * 2
     assert hosts(su, ms[0]) == [("mx.example", "none", False)]
-    # Asked for again, with the host: it is that attempt.
-    attempt(w, leases[1])
-    assert hosts(su, ms[1]) == [("mx.example", "TLSv1.3", True)]
-    # With the next host it is another one, and that is asked for alone.
-    assert attempts(w, leases[1:]) == {2}
-    assert hosts(su, ms[2]) == [("mx.example", "TLSv1.3", True)]
-    attempt(w, leases[1])
-    assert hosts(su, ms[1]) == [("mx.example", "TLSv1.3", True)] * 2
-    # Given back.
+    # Asked for again, with the host; then the next host is another attempt,
+    # and that is asked for alone.
+    attempt(w, leases[1], (1, 2))
+    assert attempts(w, leases[1:3], [(1, 2)] * 2) == {2}
+    attempt(w, leases[1], (1, 2))
+    for m, n in ((ms[1], 2), (ms[2], 1)):
+        assert hosts(su, m) == [("mx.example", "TLSv1.3", True)] * n
+    # The dot is of the last.
+    assert dots(w, leases[1:3], [(1, 2)] * 2) == {1, 2}
+    cur = su.cursor()
+    cur.execute("SELECT n FROM d.attempt WHERE dot_at IS NOT NULL "
+                "AND message_id = ANY (%s::uuid[]) ORDER BY 1",
+                ([m["mid"] for m in ms],))
+    assert cur.fetchall() == [(1,), (2,)]
+    # One of two was taken: the other has its own result, and no dot.
+    assert dots(w, leases[3:], [(2,)]) == {1}
+    assert rows_of(su, ms[3]) == [PENDING, DOT]
+    assert done(w, leases[3], {1: DONE, 2: DONE})["status"] == 422
+    assert done(w, leases[3], {1: FAILED, 2: DONE})["status"] == 200
+    assert rows_of(su, ms[3]) == [FAILED, DONE]
+
+
+def test_nothing_fetched_given_back(w, x, su):
+    (m,), (L,) = some(w, x, 1)
+    assert fetches(w, [L])[0]["passed"]
     assert call1(w.wk, "release_lease_1", retry_seconds=0,
-                 **leases[2])["status"] == 200
-    assert rows_of(su, ms[2]) == [PENDING]
+                 **L)["status"] == 200
+    assert rows_of(su, m) == [PENDING] and hosts(su, m) == []
 
 
 @pytest.mark.parametrize("why", ["inbox paused", "listed", "stale"])
-def test_a_fetch_marks_what_the_gate_lets_go(w, x, su, why):
+def test_a_fetch_passes_what_the_gate_lets_go(w, x, su, why):
     (m, n, L, M), _ = two(w, x, why)
     with spoilt(su, x, m, why):
         before = look(su, m)
-        assert [r["marked"] for r in fetches(w, [L, M])] == [False, True]
+        assert [r["passed"] for r in fetches(w, [L, M])] == [False, True]
         assert look(su, m) == before
 
 
-def test_a_fetch_marks_not_what_goes_one_by_one(w, x, su):
+def test_a_fetch_passes_not_what_goes_one_by_one(w, x, su):
     (m,), (L,) = some(w, x, 1)
     su.cursor().execute("UPDATE d.inbox SET one_click = true "
                         "WHERE inbox_id = %s", (x.inbox,))
-    assert [r["marked"] for r in fetches(w, [L])] == [False]
+    assert [r["passed"] for r in fetches(w, [L])] == [False]
     assert rows_of(su, m) == [PENDING]
     su.cursor().execute("UPDATE d.inbox SET one_click = false "
                         "WHERE inbox_id = %s", (x.inbox,))
@@ -342,18 +361,40 @@ def test_another_lease_is_left_alone(w, x, su, call_of):
 
 def test_only_what_the_state_before_allows(w, x, su):
     (m, n), leases = some(w, x, 2)
-    # No dot without an attempt, no result without a dot.
-    assert dots(w, leases) == set() and sents(w, leases) == set()
+    # No result without a dot, none for another, or for one twice.
+    assert sents(w, leases) == set()
+    for bad in ((2,), (1, 1), (1, 2), ()):
+        assert dots(w, leases, [bad] * 2) == set()
     assert attempts(w, leases, [(1,), (2,)]) == {1}  # it has no second
     assert attempts(w, leases, [(1,), ()]) == set()
     assert attempts(w, leases, [(1,), (1, 1)]) == set()
     assert sents(w, leases) == set()
     assert rows_of(su, m) == [SENDING] and rows_of(su, n) == [PENDING]
-    assert dots(w, leases) == {1}
-    assert dots(w, leases) == set()  # asked twice
-    assert sents(w, leases) == {1}
+    assert dots(w, leases) == {1, 2}
+    assert dots(w, leases) == set()
+    assert sents(w, leases) == {1, 2}
     assert sents(w, leases) == set()
-    assert rows_of(su, m) == [DONE] and rows_of(su, n) == [PENDING]
+    assert rows_of(su, m) == [DONE] and rows_of(su, n) == [DONE]
+
+
+@pytest.mark.parametrize("what", [
+    "delivery SET status = 3, was = 2", "delivery SET status = 6, was = 2",
+    "delivery SET status = 1, was = 0, changed_at = clock_timestamp(), "
+    "tenant_id = 99", "state SET state = 10, was = 2", "state SET state = 8",
+    "state SET state = 10, was = 9, changed_at = clock_timestamp()"])
+def test_whence_a_move_comes_is_not_believed(db, w, x, su, what):
+    """The columns that spare a plain move its trigger."""
+    m = approved(w, x)
+    before = look(su, m)
+    c = db.connect("postgres")
+    cur = c.cursor()
+    # One of the columns is not the worker's to write.
+    cur.execute("SET ROLE p_relay" if "tenant_id" not in what
+                else "SET ROLE postgres")
+    with pytest.raises(psycopg2.errors.CheckViolation):
+        cur.execute("UPDATE d.%s WHERE message_id = %%s" % what, (m["mid"],))
+    c.close()
+    assert look(su, m) == before
 
 
 def test_a_rest_is_not_sent(w, x, su):

@@ -34,6 +34,7 @@ static const char *const edges[] = {
 	"sending expired worker",
 	"sending held policy worker ctl",
 	"deferred sending worker",
+	"deferred dot_sent worker",
 	"deferred sent worker operator",
 	"deferred bounced worker operator",
 	"deferred uncertain worker operator",
@@ -49,6 +50,8 @@ static const char *const edges[] = {
 
 static const char *const steps[] = {
 	"pending sending worker",
+	"pending dot_sent worker",
+	"pending deferred worker",
 	"pending failed worker",
 	"pending suppressed worker",
 	"pending canceled worker operator policy",
@@ -63,6 +66,7 @@ static const char *const steps[] = {
 	"dot_sent failed worker",
 	"dot_sent uncertain worker",
 	"deferred sending worker",
+	"deferred dot_sent worker",
 	"deferred pending operator",
 	"deferred failed worker",
 	"deferred suppressed worker",
