@@ -191,8 +191,12 @@ void
 commit_rows_args(
     struct pg_args *a, const struct commit_row *const *row, size_t count)
 {
-	size_t i, k;
+	size_t i, k, bytes = 0;
 
+	for (k = 0; k < count; k++)
+		bytes += commit_row_size(row[k]);
+	(void)buf_reserve(
+	    &a->data, bytes); /* bodies are not moved as it grows */
 	for (i = 0; i < COLUMNS; i++) {
 		pg_array_begin(a, columns[i].type);
 		for (k = 0; k < count; k++)
