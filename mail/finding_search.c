@@ -17,6 +17,8 @@
 #define TOKEN_MAX 512
 #define WORD_MIN 12 /* of a token behind its anchor, at least */
 #define URL_MAX 256
+#define OPENAI_REST 45 /* "sk-" alone begins words, too: */
+#define OPENAI_MARK "T3BlbkFJ" /* in all of these keys */
 #define PEM_LINE 80 /* of its first line */
 #define DISTINCT_MIN 8 /* characters of a real token: "xxxx" is none */
 
@@ -43,9 +45,9 @@ enum {
 	[(c) + 8] = (v), [(c) + 9] = (v)
 
 static const unsigned char class_of[256] = {
-	W10('0', DIGIT | WORD), ['A'] = WORD, ['B'] = WORD, ['C'] = WORD,
-	['D'] = WORD, ['E'] = WORD, ['F'] = WORD, ['G'] = WORD, ['H'] = WORD,
-	['I'] = WORD, ['@'] = STOP, ['J'] = ANCHOR | WORD,
+	W10('0', DIGIT | WORD), ['A'] = ANCHOR | WORD, ['B'] = WORD,
+	['C'] = WORD, ['D'] = WORD, ['E'] = WORD, ['F'] = WORD, ['G'] = WORD,
+	['H'] = WORD, ['I'] = WORD, ['@'] = STOP, ['J'] = ANCHOR | WORD,
 	['K'] = ANCHOR | WORD, W10('L', WORD), ['V'] = WORD, ['W'] = WORD,
 	['X'] = WORD, ['Y'] = WORD, ['Z'] = WORD, W10('a', WORD),
 	W10('k', WORD), ['u'] = WORD, ['v'] = WORD, ['w'] = WORD, ['x'] = WORD,
@@ -54,6 +56,7 @@ static const unsigned char class_of[256] = {
 	['\r'] = STOP, ['\n'] = STOP, ['/'] = STOP, ['?'] = STOP, ['#'] = STOP,
 	['<'] = STOP, ['>'] = STOP, ['"'] = STOP, ['\''] = STOP, ['('] = STOP,
 	[')'] = STOP, [0xc2] = HIGH, /* U+00AD */
+	[0xcd] = HIGH, /* U+034F */
 	[0xe1] = HIGH, /* U+180E */
 	[0xe2] = HIGH, /* U+200B ... */
 	[0xef] = HIGH, /* U+FE00 ..., U+FEFF */
@@ -253,7 +256,7 @@ look_number(const struct search *s, const char *p)
 
 	while (run < s->end && is_digit(*run))
 		run++;
-	if (run - p == 2 && is_upper(last) && is_upper(before(s, p, 2)) &&
+	if (run - p >= 2 && is_upper(last) && is_upper(before(s, p, 2)) &&
 	    !is_alnum(before(s, p, 3))) {
 		end = iban_end(s, p - 2);
 		if (end != NULL)
@@ -288,6 +291,7 @@ static const struct token {
 	unsigned char n, anchor, rest; /* at least so many follow */
 } tokens[] = {
 	{ "AKIA", 4, 1, 16 },
+	{ "ASIA", 4, 3, 16 },
 	{ "AIza", 4, 2, 35 },
 	{ "eyJ", 3, 2, 60 },
 	{ "ghp_", 4, 3, 30 },
@@ -308,6 +312,12 @@ static const struct token {
 	{ "shpat_", 6, 5, 30 },
 	{ "hf_", 3, 2, 30 },
 	{ "dop_v1_", 7, 6, 40 },
+	{ "gsk_", 4, 3, 40 },
+	{ "whsec_", 6, 5, 30 },
+	{ "pypi-AgE", 8, 4, 40 },
+	{ "GOCSPX-", 7, 6, 24 },
+	{ "AGE-SECRET-KEY-1", 16, 3, 50 },
+	{ "sk-", 3, 2, OPENAI_REST },
 	{ "sk-ant-", 7, 6, 30 },
 	{ "sk-proj-", 8, 7, 30 },
 	{ "pst_live_", 9, 8, 50 },
@@ -349,6 +359,10 @@ token_end(const struct search *s, const struct token *t, const char *from)
 		return NULL;
 	if (jwt && (dots < 1 || dots > 4))
 		return NULL;
+	if (t->rest == OPENAI_REST &&
+	    memmem(from, (size_t)(p - from), OPENAI_MARK,
+		sizeof(OPENAI_MARK) - 1) == NULL)
+		return NULL;
 	if (aws && (p - from != 20 || is_word(at_or_space(s, p)) ||
 		       memcmp(p - 7, "EXAMPLE", 7) == 0))
 		return NULL;
@@ -366,6 +380,10 @@ may_be_token(const struct search *s, const char *p)
 	int i;
 
 	switch (*p) {
+	case 'A':
+		if (last != 'I')
+			return false;
+		break;
 	case 'J':
 		if (last != 'y')
 			return false;
@@ -478,6 +496,8 @@ look_url(const struct search *s, const char *p)
 /* ---- characters */
 
 #define FLAG 0x1f3f4 /* of which tags make flags of regions */
+/* Long words carry it where they may be cut: alone it tells nothing. */
+#define SOFT_HYPHEN 0xad
 
 /* Behind a flag: its tags, as long as they are one name. */
 static void
@@ -507,8 +527,9 @@ is_selector(int32_t c)
 static bool
 is_invisible(int32_t c)
 {
-	return c == 0xad || c == 0x180e || (c >= 0x200b && c <= 0x200d) ||
-	       (c >= 0x2060 && c <= 0x2064) || c == 0xfeff;
+	return c == SOFT_HYPHEN || c == 0x34f || c == 0x180e ||
+	       (c >= 0x200b && c <= 0x200d) || (c >= 0x2060 && c <= 0x2064) ||
+	       c == 0x2800 || c == 0xfeff;
 }
 
 static const char *
@@ -526,10 +547,12 @@ look_character(const struct search *s, const char *p)
 	} else if (c >= 0xe0000 && c <= 0xe007f) {
 		tell(s, FINDING_TEXT_TAGS, p, rest.p);
 	} else if (is_invisible(c)) {
-		while (rest.n > 0 && is_invisible(utf8_next(&rest)))
+		while (rest.n > 0 && is_invisible(utf8_next(&rest))) {
 			from = rest.p;
-		if (is_alpha(before(s, p, 1)) && from < s->end &&
-		    is_alpha(*from))
+			n++;
+		}
+		if ((c != SOFT_HYPHEN || n > 1) && is_alpha(before(s, p, 1)) &&
+		    from < s->end && is_alpha(*from))
 			tell(s, FINDING_TEXT_INVISIBLE, p - 1, from + 1);
 		return from;
 	} else if (is_selector(c)) {

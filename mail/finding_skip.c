@@ -19,7 +19,7 @@
 #define LONG_RUN 14 /* digits of the shortest number without gaps */
 
 enum pair {
-	LETTER = 1, /* "yJ" of eyJ, "AK" of AKIA, "Iz" of AIza */
+	LETTER = 1, /* "yJ" of eyJ, "AK" of AKIA, "IA" of ASIA, "Iz" of AIza */
 	UNDERLINE = 2, /* the last two of "ghp_" and others */
 	HYPHEN = 4, /* of "glpat-" and others */
 	SLASH = 8, /* "://" */
@@ -48,7 +48,7 @@ static const unsigned char first[256] = { ['0'] = GAP,
 	['B'] = COUNTRY,
 	['C'] = COUNTRY,
 	['D'] = COUNTRY,
-	['E'] = COUNTRY,
+	['E'] = COUNTRY | HYPHEN,
 	['F'] = COUNTRY,
 	['G'] = COUNTRY,
 	['H'] = COUNTRY,
@@ -58,14 +58,17 @@ static const unsigned char first[256] = { ['0'] = GAP,
 	W10('L', COUNTRY),
 	['V'] = COUNTRY,
 	['W'] = COUNTRY,
-	['X'] = COUNTRY,
+	['X'] = COUNTRY | HYPHEN,
 	['Y'] = COUNTRY,
 	['Z'] = COUNTRY,
 	['a'] = HYPHEN,
 	['b'] = HYPHEN,
+	['c'] = UNDERLINE,
 	['e'] = UNDERLINE,
 	['f'] = UNDERLINE,
+	['i'] = HYPHEN,
 	['j'] = HYPHEN,
+	['k'] = HYPHEN | UNDERLINE,
 	['m'] = UNDERLINE,
 	['o'] = UNDERLINE,
 	['p'] = UNDERLINE | HYPHEN,
@@ -78,6 +81,7 @@ static const unsigned char first[256] = { ['0'] = GAP,
 	[':'] = SLASH,
 	['-'] = DASHES,
 	[0xc2] = CHARACTER,
+	[0xcd] = CHARACTER,
 	[0xe1] = CHARACTER,
 	[0xe2] = CHARACTER,
 	[0xef] = CHARACTER,
@@ -85,11 +89,12 @@ static const unsigned char first[256] = { ['0'] = GAP,
 	[0xf3] = CHARACTER };
 
 static const unsigned char second[256] = {
-	W10('0', COUNTRY), ['J'] = LETTER, ['K'] = LETTER, ['z'] = LETTER,
-	['_'] = UNDERLINE, ['-'] = HYPHEN | GAP | DASHES, [' '] = GAP,
-	['/'] = SLASH, [0xad] = CHARACTER, /* U+00AD */
+	W10('0', COUNTRY), ['A'] = LETTER, ['J'] = LETTER, ['K'] = LETTER,
+	['z'] = LETTER, ['_'] = UNDERLINE, ['-'] = HYPHEN | GAP | DASHES,
+	[' '] = GAP, ['/'] = SLASH, [0xad] = CHARACTER, /* U+00AD */
 	[0xa0] = CHARACTER, /* U+180E, U+E0000 ... */
 	[0x80] = CHARACTER, /* U+200B ... */
+	[0x8f] = CHARACTER, /* U+034F */
 	[0x81] = CHARACTER, /* U+2060 ... */
 	[0xb8] = CHARACTER, /* U+FE00 ... */
 	[0xbb] = CHARACTER, /* U+FEFF */

@@ -84,15 +84,16 @@ test_pieces(void **state)
 	static const char *const pieces[] = { "AKIA", "Q3EGRZ7XJ2MNP4TU",
 		"AIza", "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "eyJ",
 		"hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVm",
-		"ghp_", "hf_", "sk-ant-", "pst_op_", "xoxb-",
-		"16C7e42F292c6912E7710c838347Ae178B4a", "-----BEGIN ",
-		"PRIVATE KEY-----", "-", "------", "\r\n", " ", ":", "://", "/",
-		"u:pa55w0rd@", "x", "4111 1111 1111 1111", "378282246310005",
-		"30569309025904", "3782 822463 10005", "4111", "1111",
-		"219-09-9999", "219", "DE89 3704 0044 0532 0130 00", "DE89",
-		"A", "DE", "z", "K", "I", "_", "1", "23", "\xe2\x80\x8b",
-		"\xe2\x80\xae", "\xe2\x80\x99", "\xc2\xad", "\xef\xbb\xbf",
-		"\xef\xb8\x80", "\xef\xb8\x81\xef\xb8\x82", "\xf0\x9f\x8f\xb4",
+		"ghp_", "hf_", "ASIA", "gsk_", "GOCSPX-", "sk-", "sk-ant-",
+		"pst_op_", "xoxb-", "16C7e42F292c6912E7710c838347Ae178B4a",
+		"-----BEGIN ", "PRIVATE KEY-----", "-", "------", "\r\n", " ",
+		":", "://", "/", "u:pa55w0rd@", "x", "4111 1111 1111 1111",
+		"378282246310005", "30569309025904", "3782 822463 10005",
+		"4111", "1111", "219-09-9999", "219",
+		"DE89 3704 0044 0532 0130 00", "DE89", "A", "DE", "z", "K", "I",
+		"_", "1", "23", "\xe2\x80\x8b", "\xe2\x80\xae", "\xe2\x80\x99",
+		"\xc2\xad", "\xef\xbb\xbf", "\xef\xb8\x80",
+		"\xef\xb8\x81\xef\xb8\x82", "\xf0\x9f\x8f\xb4",
 		"\xf3\xa0\x81\xa7", "\xf3\xa0\x81\xbf", "\xe2", "\x80", "\xf3",
 		"word", ",", "." };
 	char text[TEXT_MAX];
@@ -144,6 +145,8 @@ test_tokens(void **state)
 				   "Q3EGRZ7XJ2MNP4TUQ3EGRZ7XJ2MNP4TU";
 	static const char jwt[] = "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkw"
 				  "In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P";
+	static const char openai[] =
+	    OPENAI_MARK "Q3EGRZ7XJ2MNP4TUabcdefghijkmnpqrstvwxyz";
 	char text[200];
 	size_t i, at;
 	int n;
@@ -154,7 +157,9 @@ test_tokens(void **state)
 			n = snprintf(text, sizeof(text), "%*s%s%.*s", (int)at,
 			    "", tokens[i].prefix,
 			    tokens[i].rest == 16 ? 16 : 70,
-			    tokens[i].rest == 60 ? jwt : rest);
+			    tokens[i].rest == 60            ? jwt
+			    : tokens[i].rest == OPENAI_REST ? openai
+							    : rest);
 			assert_int_equal(
 			    found_in((struct str){ text, (size_t)n }), 1);
 		}
