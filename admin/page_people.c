@@ -218,6 +218,7 @@ struct person_change {
 	struct people_secret secret;
 	struct password_job job, old;
 	struct operator_salt salt;
+	struct session_next next;
 	int64_t id;
 	unsigned char ref[32];
 };
@@ -227,6 +228,7 @@ clear_person(void *mine)
 {
 	struct person_change *p = mine;
 
+	secret_wipe(&p->next.secret);
 	secret_wipe(&p->job.output);
 	secret_wipe(&p->old.output);
 }
@@ -452,6 +454,16 @@ handle_session_end_post(struct http_request *req)
 }
 
 static void
+on_password(struct page *page)
+{
+	struct person_change *p = page->mine;
+
+	if (p->change.is.status < 300)
+		session_turned(page->req, page->who, &p->next);
+	change_done(page);
+}
+
+static void
 on_new(void *arg)
 {
 	struct page *page = arg;
@@ -459,9 +471,10 @@ on_new(void *arg)
 
 	if (!take_secret(page))
 		return;
+	session_next(&p->next);
 	people_password_set(&page->who->op, p->old.output.b, &p->secret,
-	    &p->change.is, page_arrived, page_wait(page));
-	page_then(page, change_done);
+	    p->next.sha256, &p->change.is, page_arrived, page_wait(page));
+	page_then(page, on_password);
 }
 
 static void

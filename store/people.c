@@ -289,13 +289,15 @@ people_session_end(const struct store_operator *who,
 void
 people_password_set(const struct store_operator *who,
     const unsigned char output[OPERATOR_OUTPUT],
-    const struct people_secret *secret, struct review_answer *out,
-    review_done_fn *done, void *arg)
+    const struct people_secret *secret, const unsigned char next_sha256[32],
+    struct review_answer *out, review_done_fn *done, void *arg)
 {
 	struct review_call call = review_begin(who,
-	    "SELECT * FROM api.password_set_1($1,$2,$3,$4,$5)", out, done, arg);
+	    "SELECT * FROM api.password_set_1($1,$2,$3,$4,$5,$6)", out, done,
+	    arg);
 
 	pg_bytes(&call.args, output, OPERATOR_OUTPUT);
 	secret_args(&call.args, secret);
+	pg_bytes(&call.args, next_sha256, 32);
 	review_call(who->db, &call);
 }

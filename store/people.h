@@ -124,7 +124,7 @@ void people_session_end(const struct store_operator *who,
 /* A new password for the old one's output; the other sessions end. */
 void people_password_set(const struct store_operator *who,
     const unsigned char output[OPERATOR_OUTPUT],
-    const struct people_secret *secret, struct review_answer *out,
-    review_done_fn *done, void *arg);
+    const struct people_secret *secret, const unsigned char next_sha256[32],
+    struct review_answer *out, review_done_fn *done, void *arg);
 
 #endif

@@ -295,9 +295,10 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 
--- A new password, for the old one. The other sessions end.
+-- A new password, for the old one. The other sessions end, and this one goes
+-- on under another secret: whoever had copied it is out, too.
 CREATE FUNCTION api.password_set_1(s bytea, output bytea, salt bytea,
-	params text, verifier bytea)
+	params text, verifier bytea, next_sha256 bytea)
 	RETURNS TABLE (status int, code text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
@@ -310,7 +311,8 @@ BEGIN
 	o := d.op(s);
 	IF o.status = 200 AND (coalesce(octet_length(password_set_1.salt), 0) <> 16
 	    OR password_set_1.params IS NULL
-	    OR coalesce(octet_length(password_set_1.verifier), 0) <> 32) THEN
+	    OR coalesce(octet_length(password_set_1.verifier), 0) <> 32
+	    OR NOT d.secret_new(next_sha256)) THEN
 		o.status := 422;
 		o.code := 'validation_error';
 	END IF;
@@ -331,6 +333,7 @@ BEGIN
 	UPDATE d.operator_session z SET ended_at = clock_timestamp()
 	    WHERE z.operator_id = o.operator_id AND z.ended_at IS NULL
 	    AND z.session_sha256 <> sha256(s);
+	PERFORM d.session_turn(s, next_sha256);
 	PERFORM d.note(0, 'op:' || o.operator_id::text, 'operator.password',
 	    NULL, '{}');
 	RETURN QUERY SELECT 200, NULL::text;

@@ -205,7 +205,8 @@ END $$;
 -- job that it moves goes with it. False: the session is not there any more, or
 -- goes on under another one already.
 CREATE FUNCTION d.session_turn(s bytea, next_sha256 bytea) RETURNS boolean
-	LANGUAGE plpgsql AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
 DECLARE
 	op bigint;
 BEGIN
@@ -218,6 +219,8 @@ BEGIN
 	    AND z.session_sha256 = sha256(s);
 	RETURN true;
 END $$;
+
+GRANT EXECUTE ON FUNCTION d.session_turn TO p_review;
 
 -- The second factor was right: the sign-in is finished, the session marked,
 -- its secret another one. NULL: it is not there any more.

@@ -202,8 +202,18 @@ export default function ({ test, using, held, stack }) {
 				await form.locator('[name=old]').fill(PASSWORD);
 				await form.locator('[name=new]').fill(PASSWORD + '!');
 				await form.locator('[name=again]').fill(PASSWORD + '!');
+				const [{ name: cookie, value }] = await two.context().cookies();
 				await posted(two, () => form.locator('button').click());
 				assert.match(two.url(), /said=/);
+				await two.goto('/q');
+				assert.match(two.url(), /\/q$/);
+				// a copy of its own session from before is worth nothing
+				await using({}, async (copy) => {
+					await copy.context().addCookies([{ name: cookie, value,
+						url: stack.url, secure: true }]);
+					await copy.goto('/q');
+					assert.match(copy.url(), /\/login/);
+				});
 				await using({ javaScriptEnabled: false }, (fourth) =>
 					signIn(fourth, stack, name, PASSWORD + '!'));
 				await page.goto('/operators');

@@ -329,6 +329,23 @@ def test_what_raises_a_session_changes_its_secret(w, p, x, su, how):
     assert how(w, p, next_sha256=os.urandom(32))["status"] in (401, 403)
 
 
+def test_a_new_password_ends_every_copy(w, p):
+    other, stolen = w.session(p.name), bytes(p.s)
+    new, args = os.urandom(32), dict(
+        s=p.s, output=w.passwords[p.name], salt=os.urandom(16),
+        params="argon2id m=19456 t=2 p=1", verifier=os.urandom(32))
+
+    def opens(s):
+        return call1(w.rv, "session_touch_1", s=s)["status"]
+    for bad in None, b"short", sha256(p.s):
+        assert call1(w.rv, "password_set_1", next_sha256=bad,
+                     **args)["status"] == 422
+    assert [opens(s) for s in (stolen, other)] == [200, 200]
+    assert call1(w.rv, "password_set_1", next_sha256=sha256(new),
+                 **args)["status"] == 200
+    assert [opens(s) for s in (new, stolen, other)] == [200, 401, 401]
+
+
 def test_a_challenge_counts_once(w, p):
     p.w.step_up(p.s, p.name)
     ask = dict(mid=None, for_version=None, for_round=None, dig=None,
