@@ -45,6 +45,7 @@ class Site(Relaying):
         super().__init__()
         self.programs.pop("posternd").stop()
         self.set_conf("smtp", proxy_from=["127.0.0.1"])
+        self.set_conf("admin", proxy_from=["127.0.0.1"])
         self.p = self.start("posternd")
         self.start("postern-admin")
         self.others = []
@@ -226,6 +227,14 @@ def test_balancer(d, which, request):
     # The pages, by theirs, and neither by the other's.
     r = call(Https(d, at["https"], PAGES), "GET", "/login")
     assert r.status == 200 and b"password" in r.read()
+    admin = d.programs["postern-admin"]
+    mark = admin.mark()
+    conn = Https(d, at["https"], PAGES, "127.9.1.4")
+    conn.request("POST", "/login", "name=nobody&password=wrong", {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Sec-Fetch-Site": "same-origin"})
+    assert conn.getresponse().status == 401
+    admin.wait("admin.signin_failed", since=mark, peer="127.9.1.4")
     assert call(Https(d, at["https"], API), "GET", "/login").status == 404
     s = socket.create_connection(("127.0.0.1", at["https"]), 20)
     with pytest.raises((ssl.SSLError, ConnectionError, OSError)):
