@@ -19,8 +19,10 @@ def public_id(mid):
 class Pages:
     """One signed-in operator of a deployment whose postern-admin runs."""
 
-    def __init__(self, deployment, name=None, password=None):
+    def __init__(self, deployment, name=None, password=None,
+                 source="127.0.0.1"):
         self.d = deployment
+        self.source = source
         self.context = ssl.create_default_context(cafile=deployment.ca_file)
         self.cookie = ""
         status, headers, _ = self.call("POST", "/login", {
@@ -32,7 +34,8 @@ class Pages:
     def call(self, method, path, form=None):
         """Status, headers and text; a redirect is not followed."""
         c = http.client.HTTPSConnection(
-            "localhost", self.d.admin_port, timeout=20, context=self.context)
+            "localhost", self.d.admin_port, timeout=20, context=self.context,
+            source_address=(self.source, 0))
         try:
             headers = {"Sec-Fetch-Site": "same-origin"}
             if self.cookie:
