@@ -190,7 +190,7 @@ job_finish(struct job *job, struct relay_rcpt *v, size_t n)
 		free(job->rows);
 	job->rows = v;
 	job->row_count = n;
-	job->retry_s = is_next_part(job) ? 1 : backoff_seconds(turns(job));
+	job->retry_s = is_next_part(job) ? 0 : backoff_seconds(turns(job));
 	job_give_up_late(job);
 	for (i = 0; i < n; i++)
 		log_result(job, &v[i]);

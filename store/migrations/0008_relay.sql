@@ -626,7 +626,7 @@ CREATE FUNCTION api.done_1(t bigint, mid uuid, dom text, lease uuid,
 DECLARE
 	l record;
 	due timestamptz := clock_timestamp() + least(greatest(coalesce(
-	    retry_seconds, 60), 1), 86400) * interval '1 second';
+	    retry_seconds, 60), 0), 86400) * interval '1 second';
 	again boolean;
 	st smallint;
 	bad int;

@@ -480,6 +480,11 @@ def test_hidden_recipients_go_by_themselves(signing, mx):
     r.wait_state(mid, "sent")
     assert sorted(m["rcpts"] for m in mx.messages) == [
         rcpts[:2], rcpts[2:3], rcpts[3:]]
+    # One right behind the other.
+    assert min(g["gap"] for g in r.sql(
+        "SELECT extract(epoch FROM dot_at - lag(ended_at) OVER (ORDER BY n))"
+        "::float8 AS gap FROM d.attempt WHERE message_id = %s", mid)
+        if g["gap"] is not None) < 1
     for m in mx.messages:
         path = spoiled(r, m["data"])
         for rcpt in rcpts:

@@ -143,6 +143,17 @@ def test_results_need_their_dot(w, x, su):
     assert done(w, L, {1: DONE, 2: DONE})["state"] == 8
 
 
+def test_the_rest_follows_at_once(w, x, su):
+    m = approved(w, x, ["a@x.example", "b@x.example"])
+    L, = claim(w, m)
+    attempt(w, L, (1,))
+    assert dot(w, L, (1,))["go"]
+    assert call1(w.wk, "done_1", ix=[1], result=[DONE], reply_code=[250],
+                 enhanced=["2.0.0"], reply=["ok"], retry_seconds=0,
+                 mx_result="ok", **L)["more"]
+    assert rows_of(su, m) == [DONE, PENDING] and len(claim(w, m)) == 1
+
+
 # The gate is asked twice: before MAIL FROM and before the dot.
 GATES = pytest.mark.parametrize("at", ["mail", "dot"])
 
