@@ -159,9 +159,12 @@ BEGIN
 		-- Events of a message are numbered under its state row.
 		PERFORM 1 FROM d.state s WHERE s.message_id = mid
 		    AND s.tenant_id = r.tenant_id FOR UPDATE;
-		PERFORM d.event_add(mid, r.tenant_id, r.inbox_id,
-		    'message.unsubscribed', 'recipient', 'recipient', r.state,
-		    r.canon), d.note(r.tenant_id, 'gateway', 'list.unsubscribe',
+		IF FOUND THEN -- else its tenant has just ended (0084)
+			PERFORM d.event_add(mid, r.tenant_id, r.inbox_id,
+			    'message.unsubscribed', 'recipient', 'recipient', r.state,
+			    r.canon);
+		END IF;
+		PERFORM d.note(r.tenant_id, 'gateway', 'list.unsubscribe',
 		    mid, json_build_object('entry_id', entry, 'inbox',
 		    r.inbox_id, 'entry', r.canon)::text);
 	END IF;

@@ -189,6 +189,31 @@ def test_who_unsubscribes_gets_no_more(w, news, x, su):
     assert submit(w.gw, news.message(["bob@x.example"]))["status"] == 202
 
 
+def test_nothing_is_noted_of_a_message_that_is_gone(w, db, news, su):
+    """Its tenant ended while the link was used; no key keeps events to it."""
+    m, (t,) = mailed(w, news)
+    # As if the sweep had come to it (0084) and not committed yet.
+    gone = db.connect("postgres", autocommit=False)
+    cur = gone.cursor()
+    cur.execute("SET LOCAL session_replication_role = replica")
+    for table in ("event", "attempt", "delivery", "state"):
+        cur.execute("DELETE FROM d.%s WHERE message_id = %%s" % table,
+                    (m["mid"],))
+    got = []
+    user = threading.Thread(target=lambda: got.append(use(w, t)))
+    user.start()
+    while not one(su, "SELECT count(*) FROM pg_stat_activity WHERE "
+                  "wait_event_type = 'Lock' AND query LIKE %s",
+                  "%unsubscribe_1%"):
+        assert user.is_alive()
+    gone.commit()
+    gone.close()
+    user.join()
+    assert got[0]["status"] == 200
+    assert one(su, "SELECT count(*) FROM d.event WHERE message_id = %s",
+               m["mid"]) == 0
+
+
 def test_what_waits_is_not_sent(w, news, su):
     """At approval, before MAIL FROM and before the dot."""
     held = news.message(["ann@x.example"])
