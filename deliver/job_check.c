@@ -284,6 +284,8 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->attempted = m->passed;
 	job->passed = m->passed ? job->due_count : 0;
 	job->round = m->round;
+	(void)snprintf(job->same_mx, sizeof(job->same_mx), "%.*s",
+	    (int)m->same_mx.n, m->same_mx.p);
 	job->scan = identity_scan_new();
 	if (job->ctx->bounce_key.n > 0)
 		(void)seal_verp_make(&job->return_path, &job->ctx->bounce_key,

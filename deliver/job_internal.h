@@ -86,6 +86,7 @@ struct job {
 	size_t passed; /* recipients, at the fetch, until that was used */
 	bool reuses; /* the session was there already */
 	char mx[256], tls_text[128]; /* the host it is at, and how safe */
+	char same_mx[256]; /* "" = any; may have it already (0102) */
 	struct relay_rcpt *rows; /* the results, until they are stored */
 	size_t row_count;
 	int retry_s;

@@ -446,6 +446,23 @@ log_blocked(const struct job *job)
 	    KV("why", job->lease.domain));
 }
 
+/*
+ * Only the host that may have the message already, and so may know it again,
+ * where the inbox lets an unanswered dot be sent once more.
+ */
+static size_t
+keep_hosts(struct job *job, const struct route_result *found)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < found->n; i++) {
+		if (job->same_mx[0] == '\0' || job->hop.host != NULL ||
+		    strcmp(found->hosts[i].name, job->same_mx) == 0)
+			job->hosts[n++] = found->hosts[i];
+	}
+	return n;
+}
+
 static void
 on_route(void *arg, const struct route_result *found)
 {
@@ -457,11 +474,13 @@ on_route(void *arg, const struct route_result *found)
 		log_blocked(job);
 	switch (found->status) {
 	case ROUTE_OK:
-		memcpy(
-		    job->hosts, found->hosts, found->n * sizeof(*found->hosts));
-		job->host_count = found->n;
+		job->host_count = keep_hosts(job, found);
 		job->authentic = found->authentic;
-		job_policy(job);
+		if (job->host_count > 0)
+			job_policy(job);
+		else
+			job_finish_all(job, RELAY_DEFERRED, 0, "4.4.1",
+			    "the host that may have the message is not found");
 		return;
 	case ROUTE_LATER:
 		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.3",

@@ -218,7 +218,7 @@ fill_message(struct relay_message *m, const struct pg_result *res, int row)
 	m->version = (uint16_t)pg_get_int(res, row, "version");
 	m->round = (uint32_t)pg_get_int(res, row, "round");
 	m->test = pg_get_bool(res, row, "test");
-	m->may_duplicate = pg_get_bool(res, row, "may_duplicate");
+	m->same_mx = str_of(pg_get_text(res, row, "same_mx"));
 	m->mail_from = str_of(pg_get_text(res, row, "mail_from"));
 	m->rcpts = str_of(pg_get_text(res, row, "rcpts"));
 	m->params = str_of(pg_get_text(res, row, "params"));

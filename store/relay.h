@@ -48,9 +48,10 @@ struct relay_message {
 	int64_t tenant, inbox;
 	uint16_t version;
 	uint32_t round;
-	bool test, may_duplicate, by_policy;
+	bool test, by_policy;
 	struct str digest, body_tag, relay_box, tag;
 	struct str mail_from, rcpts, params, due_ix;
+	struct str same_mx; /* may have it already: no other MX (0102) */
 	int64_t size;
 	int chunks, attempts;
 	int64_t send_at, not_after, expiry, now_us; /* us since 1970 */

@@ -624,6 +624,7 @@ CREATE TABLE d.delivery (
 	enhanced text CHECK (length(enhanced) <= 16),
 	reply text CHECK (length(reply) <= 1024),
 	next_attempt_at timestamptz,
+	unsure_mx text, -- may have it already, and is asked once more (0102)
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (message_id, tenant_id, ix)) PARTITION BY RANGE (message_id);
 -- Whom did an inbox reach before?

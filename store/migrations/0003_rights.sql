@@ -149,7 +149,8 @@ SELECT d.let('p_relay', 'send_q', 'SELECT + DELETE + UPDATE (vt, due_at,
 SELECT d.let('p_relay', 'state', 'SELECT + UPDATE (state, round, integrity,
 	detail, was, changed_at)', 'all');
 SELECT d.let('p_relay', 'delivery', 'SELECT + UPDATE (status, attempts,
-	reply_code, enhanced, reply, next_attempt_at, was, changed_at)', 'all');
+	reply_code, enhanced, reply, next_attempt_at, unsure_mx, was, changed_at)',
+	'all');
 SELECT d.let('p_relay', 'attempt', 'SELECT + INSERT + UPDATE (mx, tls, dot_at,
 	ended_at, result)', 'all');
 SELECT d.let('p_relay', x, 'SELECT', 'all') FROM unnest(ARRAY['inbox',

@@ -106,7 +106,7 @@ CREATE FUNCTION api.fetch_1(t bigint, mid uuid, dom text, lease uuid)
 	not_after bigint, release_by text, release_mode smallint,
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
-	may_duplicate boolean, routed boolean, released_us bigint,
+	same_mx text, routed boolean, released_us bigint,
 	proofs bytea, one_click boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
@@ -126,11 +126,8 @@ BEGIN
 	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
 	    m.body_tag, m.send_at, m.not_after, r.by_what::text, r.mode,
 	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
-	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
-	        FROM d.delivery v
-	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
-	        AND v.status IN (0, 1, 4)), (l.q).attempts,
-	    d.us(clock_timestamp()), (l.q).give_up_at, x.may_duplicate,
+	    w.due, (l.q).attempts, d.us(clock_timestamp()),
+	    (l.q).give_up_at, w.mx,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, t)
 	        AND z.ended_at IS NULL), d.us(r.at),
 	    (SELECT string_agg(int4send(octet_length(p.packed)) || p.packed, '')
@@ -142,6 +139,11 @@ BEGIN
 	        AND r.version = (l.q).version AND r.round = (l.q).round
 	        AND r.digest = (l.q).digest
 	    JOIN d.inbox x ON x.tenant_id = t AND x.inbox_id = m.inbox_id
+	    CROSS JOIN LATERAL (SELECT max(v.unsure_mx) AS mx,
+	        string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix) AS due
+	        FROM d.delivery v
+	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
+	        AND v.status IN (0, 1, 4)) w
 	    LEFT JOIN d.deployment y ON y.one
 	    WHERE m.message_id = mid AND m.tenant_id = t
 	    AND m.version = (l.q).version;
@@ -189,21 +191,41 @@ BEGIN
 	    RETURNING 200, NULL::text, q.lease;
 END $$;
 
+-- Where the inbox would rather have a duplicate than ask a person, a dot that
+-- was not answered is let go once more, to the same host: this one (0102).
+CREATE FUNCTION d.unsure_host(t bigint, mid uuid, dom text) RETURNS text
+	LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN (SELECT coalesce(a.mx, '') FROM d.attempt a JOIN d.inbox x
+	    ON x.tenant_id = a.tenant_id AND x.inbox_id = a.inbox_id
+	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
+	    AND a.dot_at IS NOT NULL AND x.may_duplicate
+	    ORDER BY a.n DESC LIMIT 1);
+END $$;
+
 -- Ends the lease: what was marked and not answered goes back (before the dot)
 -- or becomes uncertain (after it); a queue row without due rows goes.
 CREATE FUNCTION d.lease_end(t bigint, mid uuid, dom text, due timestamptz,
 	counts boolean, result text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	again boolean;
+	host text;
 	open_rows int;
 	over boolean;
 BEGIN
-	UPDATE d.delivery v SET status = CASE v.status WHEN 1 THEN 0
-	    ELSE CASE WHEN x.may_duplicate AND v.attempts = 0 THEN 4 ELSE 6 END
-	    END, attempts = v.attempts + (v.status = 2)::int,
-	    next_attempt_at = due
-	    FROM d.inbox x WHERE x.tenant_id = v.tenant_id
-	    AND x.inbox_id = v.inbox_id AND v.message_id = mid
+	IF EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status = 2
+	    AND v.unsure_mx IS NULL) THEN
+		host := d.unsure_host(t, mid, dom);
+		due := greatest(due, clock_timestamp() + CASE WHEN host IS NOT NULL
+		    THEN interval '15 minutes' END);
+	END IF;
+	UPDATE d.delivery v SET status = CASE WHEN v.status = 1 THEN 0
+	    WHEN host IS NOT NULL AND v.unsure_mx IS NULL THEN 4 ELSE 6 END,
+	    unsure_mx = CASE WHEN v.status = 2
+	        THEN coalesce(v.unsure_mx, host) ELSE v.unsure_mx END,
+	    attempts = v.attempts + (v.status = 2)::int,
+	    next_attempt_at = due WHERE v.message_id = mid
 	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (1, 2);
 	UPDATE d.attempt a SET ended_at = clock_timestamp(),
 	    result = left(lease_end.result, 300)
@@ -476,6 +498,11 @@ BEGIN
 	END IF;
 	IF reason IS NULL THEN
 		go := true;
+		-- One that was begun at another host came to nothing there.
+		UPDATE d.attempt a SET ended_at = clock_timestamp(),
+		    result = 'lost before the dot, the next host is asked'
+		    WHERE a.message_id = mid AND a.tenant_id = t
+		    AND a.domain = dom AND a.ended_at IS NULL;
 		n := d.attempt_add(l.q, attempt_1.mx, attempt_1.tls);
 	END IF;
 	RETURN NEXT;
@@ -628,6 +655,7 @@ DECLARE
 	due timestamptz := clock_timestamp() + least(greatest(coalesce(
 	    retry_seconds, 60), 0), 86400) * interval '1 second';
 	again boolean;
+	unsure text; -- the host, if it is asked once more
 	st smallint;
 	bad int;
 BEGIN
@@ -651,15 +679,22 @@ BEGIN
 		    NULL::boolean;
 		RETURN;
 	END IF;
-	UPDATE d.delivery v SET status = CASE WHEN u.r = 6 AND x.may_duplicate
-	    AND v.attempts = 0 THEN 4 ELSE u.r END, attempts = v.attempts + 1,
+	IF 6 = ANY (result) THEN
+		unsure := d.unsure_host(t, mid, dom);
+		due := greatest(due, clock_timestamp() + CASE WHEN unsure IS NOT NULL
+		    THEN interval '15 minutes' END);
+	END IF;
+	UPDATE d.delivery v SET status = CASE WHEN u.r = 6
+	    AND unsure IS NOT NULL AND v.unsure_mx IS NULL THEN 4 ELSE u.r END,
+	    unsure_mx = CASE WHEN u.r = 6 THEN coalesce(v.unsure_mx, unsure)
+	        ELSE v.unsure_mx END, attempts = v.attempts + 1,
 	    reply_code = u.c, enhanced = left(u.e, 16), reply = left(u.p, 1024),
-	    next_attempt_at = CASE WHEN u.r = 4 THEN due END
+	    next_attempt_at = CASE WHEN u.r = 4 OR u.r = 6
+	        AND unsure IS NOT NULL AND v.unsure_mx IS NULL THEN due END
 	    FROM unnest(done_1.ix, result, done_1.reply_code, done_1.enhanced,
-	        done_1.reply) u(i, r, c, e, p), d.inbox x
+	        done_1.reply) u(i, r, c, e, p)
 	    WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
-	    AND v.ix::int = u.i AND x.tenant_id = v.tenant_id
-	    AND x.inbox_id = v.inbox_id;
+	    AND v.ix::int = u.i;
 	IF 5 = ANY (result) THEN
 		PERFORM d.suppress(t, mid, dom, done_1.ix);
 	END IF;

@@ -111,7 +111,7 @@ CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
 	not_after bigint, release_by text, release_mode smallint,
 	release_mode_epoch int, expiry bigint, relay_box bytea, tag bytea,
 	due_ix text, attempts int, now_us bigint, give_up_at timestamptz,
-	may_duplicate boolean, routed boolean, released_us bigint,
+	same_mx text, routed boolean, released_us bigint,
 	proofs bytea, one_click boolean, data bytea, passed boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
@@ -134,12 +134,7 @@ BEGIN
 	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
 	    m.body_tag, m.send_at, m.not_after, r.by_what::text, r.mode,
 	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
-	    (SELECT string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
-	        FROM d.delivery v WHERE v.message_id = x.mid
-	        AND v.message_id BETWEEN lo AND hi
-	        AND v.tenant_id = x.t AND v.domain = x.dom
-	        AND v.status IN (0, 1, 4)), q.attempts,
-	    d.us(clock_timestamp()), q.give_up_at, b.may_duplicate,
+	    w.due, q.attempts, d.us(clock_timestamp()), q.give_up_at, w.mx,
 	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, x.t)
 	        AND z.ended_at IS NULL), d.us(r.at),
 	    (SELECT string_agg(int4send(octet_length(p.packed)) || p.packed, '')
@@ -160,6 +155,12 @@ BEGIN
 	        AND r.message_id BETWEEN lo AND hi AND r.version = q.version
 	        AND r.round = q.round AND r.digest = q.digest
 	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = m.inbox_id
+	    CROSS JOIN LATERAL (SELECT max(v.unsure_mx) AS mx,
+	        string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix) AS due
+	        FROM d.delivery v WHERE v.message_id = x.mid
+	        AND v.message_id BETWEEN lo AND hi
+	        AND v.tenant_id = x.t AND v.domain = x.dom
+	        AND v.status IN (0, 1, 4)) w
 	    LEFT JOIN d.deployment y ON y.one
 	    WHERE x.i = ANY (l.alive);
 END $$;

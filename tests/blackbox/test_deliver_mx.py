@@ -14,7 +14,7 @@ import pytest
 from tests.fake.dns import (
     A, REFUSED, SERVFAIL, SHORT, SILENT, TRUNCATED, FakeDns, MX)
 from tests.fake.mx import CLOSE, FakeMx, Gate
-from tests.lib import seals
+from tests.lib import postern, seals
 from tests.lib.relaying import Relaying
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
@@ -125,6 +125,32 @@ def test_an_answer_is_an_answer(r, domain, verb, reply, state):
     r.one.script[verb] = reply
     send(r, domain, state)
     assert not r.two.verbs
+
+
+def test_once_more_at_the_same_host_alone(r, domain):
+    """Who may have it can know it again; another host can not."""
+    box = r.add_inbox("once-%s@acme.example" % domain.split(".")[0])
+    r.set_mode(box, 4)
+    r.sql("UPDATE d.inbox SET may_duplicate = true WHERE inbox_id = %s",
+          box.inbox_id)
+    r.dns.mx(domain, (10, "mx1." + domain), (20, "mx2." + domain))
+    r.dns.a("mx1." + domain, ONE)
+    r.dns.a("mx2." + domain, TWO)
+    r.one.script["dot"] = CLOSE
+    mid = r.submit(box=box, rcpts=["ann@" + domain])
+    r.wait_state(mid, "deferred", timeout=30)
+    del r.one.script["dot"]
+    r.dns.reset()
+    r.dns.mx(domain, (10, "mx2." + domain))
+    r.dns.a("mx2." + domain, TWO)
+    r.due(mid)
+    postern.wait_until("no such host", lambda: "not found" in (
+        result(r, mid)[2] or ""))
+    r.dns.mx(domain, (10, "mx2." + domain), (20, "mx1." + domain))
+    r.dns.a("mx1." + domain, ONE)
+    r.due(mid)
+    r.wait_state(mid, "sent", timeout=30)
+    assert len(r.one.messages) == 2 and not r.two.verbs
 
 
 def test_no_mx_is_the_domain_itself(r, domain):

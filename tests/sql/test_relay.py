@@ -383,14 +383,71 @@ def test_retry_once_may_duplicate(w, x, su):
     su.cursor().execute("UPDATE d.inbox SET may_duplicate = true "
                         "WHERE inbox_id = %s", (x.inbox,))
     m = approved(w, x)
-    for want in (LATER, UNCERTAIN):
-        su.cursor().execute("UPDATE d.send_q SET due_at = now() "
-                            "WHERE message_id = %s", (m["mid"],))
+    attempt(w, claim(w, m)[0])  # a host that only said later is no dot
+    due_now(su, m, "lease_until")
+    recovered(w)
+    for want, known in ((LATER, None), (UNCERTAIN, "mx.example")):
+        due_now(su, m)
         L, = claim(w, m)
+        assert call1(w.wk, "fetch_1", **L)["same_mx"] == known
         attempt(w, L)
         assert dot(w, L)["go"]
         assert done(w, L, {1: UNCERTAIN})["status"] == 200
         assert rows_of(su, m) == [want]
+        if want == LATER:
+            assert in_a_quarter(su, m)
+
+
+def due_now(su, m, column="due_at"):
+    su.cursor().execute("UPDATE d.send_q SET %s = now() WHERE message_id "
+                        "= %%s" % column, (m["mid"],))
+
+
+def recovered(w):
+    while [r for r in call(w.wk, "sweep_1", lim=100) if r["more"]]:
+        pass
+
+
+def in_a_quarter(su, m):
+    """Of an hour, not at once: what was lost may be found by then."""
+    return one(su, "SELECT due_at > now() + interval '14 min' FROM d.send_q "
+               "WHERE message_id = %s", m["mid"])
+
+
+def test_retry_once_after_a_lost_worker(w, x, su):
+    su.cursor().execute("UPDATE d.inbox SET may_duplicate = true "
+                        "WHERE inbox_id = %s", (x.inbox,))
+    m = approved(w, x)
+    L, = claim(w, m)
+    attempt(w, L)
+    assert done(w, L, {1: LATER})["state"] == 9  # greylisted, say
+    for want in (LATER, UNCERTAIN):
+        due_now(su, m)
+        L, = claim(w, m)
+        attempt(w, L)
+        assert dot(w, L)["go"]
+        due_now(su, m, "lease_until")
+        recovered(w)
+        assert rows_of(su, m) == [want]
+        if want == LATER:
+            assert in_a_quarter(su, m)
+            assert one(su, "SELECT unsure_mx FROM d.delivery WHERE "
+                       "message_id = %s", m["mid"]) == "mx.example"
+
+
+def test_each_host_has_its_own_end(w, x, su):
+    """What one host was told is not said of another."""
+    m = approved(w, x)
+    L, = claim(w, m)
+    for mx in ("one.example", "two.example"):
+        assert call1(w.wk, "attempt_1", mx=mx, tls="", ix=[1], **L)["go"]
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: DONE})["state"] == 8
+    cur = su.cursor()
+    cur.execute("SELECT mx, dot_at IS NOT NULL, result = 'mx' FROM d.attempt "
+                "WHERE message_id = %s ORDER BY n", (m["mid"],))
+    assert cur.fetchall() == [("one.example", False, False),
+                              ("two.example", True, True)]
 
 
 def test_giving_up(w, x, su):
