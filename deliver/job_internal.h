@@ -96,6 +96,7 @@ struct job {
 	int key_tries;
 	struct relay_reports reports;
 	struct buf report_ix[RELAY_REPORTS_MAX], report_box[RELAY_REPORTS_MAX];
+	uint64_t gate_ms; /* when the last gate was asked */
 	bool passes_dsn; /* the next hop goes on reporting */
 	char remote[256]; /* who answered; "" = nobody */
 

@@ -171,6 +171,18 @@ job_relay_read(struct job *job, bool all)
 		client_more(job->client);
 }
 
+/*
+ * A yes that took a third of a lease is of the past: we were stopped, or the
+ * database was. The lease may be over, and another worker or a person may have
+ * gone on from there; the dot has not left, so it stays.
+ */
+static bool
+is_too_late(const struct job *job)
+{
+	return clock_mono_ms() - job->gate_ms >=
+	       (uint64_t)job->ctx->conf->deliver_lease / 3;
+}
+
 static void
 on_gate_answer(void *arg, enum relay_status st, const char *why)
 {
@@ -178,6 +190,10 @@ on_gate_answer(void *arg, enum relay_status st, const char *why)
 	char id[UUID_ID_MAX];
 
 	job->op = NULL;
+	if (st == RELAY_DONE && is_too_late(job)) {
+		st = RELAY_LOST;
+		why = "too late";
+	}
 	uuid_to_id(id, "msg_", &job->lease.message);
 	log_info("deliver.dot", KV("message", id),
 	    KV("code", st == RELAY_DONE ? "go" : why));
@@ -209,6 +225,7 @@ on_gate(void *arg)
 	size_t n = taken(job, ix);
 
 	job->phase = JOB_GATED;
+	job->gate_ms = clock_mono_ms();
 	job->op = relay_dot(job->ctx->relay, &job->lease, job->mx,
 	    job->tls_text, ix, n, on_gate_answer, job);
 	free(ix);
@@ -277,7 +294,7 @@ on_no_go(struct job *job)
 		return;
 	case JOB_NO_ANSWER:
 		job_finish_all(job, RELAY_DEFERRED, 0, "4.3.0",
-		    "the database did not answer");
+		    "the database did not answer in time");
 		return;
 	}
 }

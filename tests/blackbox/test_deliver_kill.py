@@ -5,6 +5,7 @@ by the next worker; after it, it waits for a person. Never lost, never twice.
 """
 import os
 import re
+import signal
 from collections import Counter
 
 import pytest
@@ -73,6 +74,39 @@ def test_after_the_dot(r):
     assert len(r.mx.messages) == 2  # the other one; not this again
     assert not r.sql("SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
     w.stop()
+
+
+def test_a_yes_of_the_past_is_no_dot():
+    """The worker stood still behind the last gate until its lease was over."""
+    with Relaying(lease="6s") as r:
+        w = r.start_worker()
+        gate = r.mx.hold("DATA")
+        mid = r.submit()
+        gate.reached()
+        lock = r.connect()
+        lock.autocommit = False
+        lock.cursor().execute("SELECT 1 FROM d.inbox FOR NO KEY UPDATE")
+        gate.open()
+        postern.wait_until("the gate is asked", lambda: r.sql(
+            "SELECT 1 FROM pg_stat_activity WHERE usename = 'l_worker' "
+            "AND wait_event_type = 'Lock' AND query LIKE '%%dot_1%%'"))
+        w.send(signal.SIGSTOP)
+        lock.rollback()
+        lock.close()
+        postern.wait_until("the dot is let go", lambda: r.sql(
+            "SELECT 1 FROM d.delivery WHERE message_id = %s AND status = 2",
+            mid))
+
+        def recovered():
+            r.sql("SELECT * FROM api.sweep_1(100)", user="l_worker")
+            return r.state(mid) == "uncertain"
+        postern.wait_until("the lease to end", recovered)
+        w.send(signal.SIGCONT)
+        w.wait("deliver.dot", code="too late")
+        other = r.submit()
+        r.wait_state(other, "sent")
+        assert len(r.mx.messages) == 1 and r.state(mid) == "uncertain"
+        w.stop()
 
 
 def test_two_workers_send_each_once(r):
