@@ -100,6 +100,7 @@ static const struct view_history_row past = { .id = NASTY,
 static const struct view_history history = { .rows = &past,
 	.row_count = 1,
 	.show = NASTY,
+	.since = NASTY,
 	.query = NASTY,
 	.next = NASTY };
 static const struct view_rcpt rcpt = { .address = NASTY "@" NASTY,
