@@ -267,6 +267,8 @@ ROUTES = [
           ("6to4", "mx1.{d}.\nmx1.{d}. AAAA 2002:7f00:1::1\n"),
           ("local", "mx1.{d}.\nmx1.{d}. AAAA fe80::1\n"),
           ("cloud", "mx1.{d}.\nmx1.{d}. A 169.254.169.254\n"),
+          ("ours", "mx1.{d}.\nmx1.{d}. A 30.0.0.1\n"),
+          ("ours-six", "mx1.{d}.\nmx1.{d}. AAAA 2a0f:2::1\n"),
           ("alias", "mx1.{d}.\nmx1.{d}. CNAME real.{d}.\nreal.{d}. A "
            "192.168.1.1\n"),
           ("literal", "127.0.0.1.\n"), ("number", "2130706433.\n"))),

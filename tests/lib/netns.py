@@ -50,6 +50,7 @@ class Net:
         for words in (
                 # The first: what getaddrinfo() takes for having IPv4 at all.
                 "link set lo up", "addr add 30.0.0.1/32 dev lo",
+                "-6 addr add 2a0f:2::1/128 dev lo",
                 "route add local 30.0.0.0/8 dev lo",
                 "-6 route add local 2a0f:1::/32 dev lo",
                 "route add unreachable 32.0.0.0/8"):
