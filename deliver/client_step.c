@@ -317,6 +317,18 @@ any_taken(const struct client *c)
 	return false;
 }
 
+/*
+ * What RFC 821 said for one recipient too many: once some were taken it is to
+ * be read as 452 (RFC 5321 4.5.3.1.10). Alone in its turn it is what it says.
+ */
+static bool
+is_one_too_many(const struct client *c)
+{
+	return c->last.code == 552 && any_taken(c) &&
+	       (c->last.enhanced[0] == '\0' ||
+		   strcmp(c->last.enhanced, "5.5.3") == 0);
+}
+
 static void
 on_rcpt(struct client *c)
 {
@@ -329,7 +341,7 @@ on_rcpt(struct client *c)
 	row->reply = c->last;
 	if (is_2xx(c))
 		row->result = CLIENT_RCPT_TAKEN;
-	else if (c->last.code / 100 == 5)
+	else if (c->last.code / 100 == 5 && !is_one_too_many(c))
 		row->result = CLIENT_RCPT_FAILED;
 	else
 		row->result = CLIENT_RCPT_DEFERRED;

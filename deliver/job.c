@@ -20,6 +20,7 @@
 #define STORE_AGAIN_MS 1000
 #define PREPARED_MS 1000 /* what was read before that is read again */
 #define TOO_MANY_RCPTS 452 /* RFC 5321 4.5.3.1.10 */
+#define TOO_MANY_RCPTS_821 552 /* if it does not fail them */
 
 static void
 tell_end(void *arg)
@@ -160,7 +161,9 @@ is_next_part(const struct job *job)
 		if (job->rows[i].result == RELAY_DELIVERED)
 			done++;
 		else if (job->rows[i].result == RELAY_DEFERRED &&
-			 (job->rows[i].code != TOO_MANY_RCPTS || groups > 1))
+			 ((job->rows[i].code != TOO_MANY_RCPTS &&
+			      job->rows[i].code != TOO_MANY_RCPTS_821) ||
+			     groups > 1))
 			late++;
 	}
 	if (groups <= 1)

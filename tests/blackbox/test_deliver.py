@@ -352,6 +352,16 @@ def test_what_it_says_is_cleaned_and_cut(r, mx):
     assert len(row["reply"]) == 255
 
 
+def test_552_of_a_full_mailbox_is_final(r, mx):
+    """Alone in its turn too, when it says no more than 552."""
+    for reply in ("552 5.2.2 full", "552 full"):
+        mx.rcpt_replies["full@dest.example"] = reply
+        mid = r.submit(rcpts=["ann@dest.example", "full@dest.example"])
+        r.wait_state(mid, "bounced")
+        assert {d["canon"]: d["status"] for d in r.deliveries(mid)} == {
+            "ann@dest.example": 3, "full@dest.example": 5}
+
+
 def test_421_says_why(r, mx):
     mx.rcpt_replies["ann@dest.example"] = "421 4.7.0 too many connections"
     mid = r.submit()
@@ -360,12 +370,14 @@ def test_421_says_why(r, mx):
     assert (row["reply_code"], row["reply"]) == (421, "too many connections")
 
 
-def test_too_many_recipients_at_once(r, mx):
-    """452 after some: they get it now, the rest right behind, no failure."""
+@pytest.mark.parametrize("reply", [
+    "452 4.5.3 too many recipients", "552 too many recipients",
+    "552 5.5.3 too many recipients"])
+def test_too_many_recipients_at_once(r, mx, reply):
+    """452 after some: they get it now, the rest right behind, no failure.
+    552 is an old name of it."""
     def two(session, line):
-        if len(session.rcpts) >= 2:
-            return "452 4.5.3 too many recipients"
-        return None
+        return reply if len(session.rcpts) >= 2 else None
     mx.script["RCPT"] = two
     rcpts = ["r%d@dest.example" % i for i in range(5)]
     mid = r.submit(rcpts=rcpts)
