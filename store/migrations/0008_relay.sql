@@ -192,7 +192,8 @@ BEGIN
 END $$;
 
 -- Where the inbox would rather have a duplicate than ask a person, a dot that
--- was not answered is let go once more, to the same host: this one (0102).
+-- was not answered is let go once more, to the same host: this one (0102), if
+-- there is time for it.
 CREATE FUNCTION d.unsure_host(t bigint, mid uuid, dom text) RETURNS text
 	LANGUAGE plpgsql AS $$
 BEGIN
@@ -200,6 +201,9 @@ BEGIN
 	    ON x.tenant_id = a.tenant_id AND x.inbox_id = a.inbox_id
 	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
 	    AND a.dot_at IS NOT NULL AND x.may_duplicate
+	    AND EXISTS (SELECT 1 FROM d.send_q q WHERE q.message_id = mid
+	        AND q.tenant_id = t AND q.domain = dom AND q.give_up_at
+	        > clock_timestamp() + interval '15 minutes')
 	    ORDER BY a.n DESC LIMIT 1);
 END $$;
 

@@ -435,6 +435,26 @@ def test_retry_once_after_a_lost_worker(w, x, su):
                        "message_id = %s", m["mid"]) == "mx.example"
 
 
+def test_no_retry_when_the_time_is_over(w, x, su):
+    """What may have arrived is no failure: a person looks at once."""
+    su.cursor().execute("UPDATE d.inbox SET may_duplicate = true "
+                        "WHERE inbox_id = %s", (x.inbox,))
+    for end in ("done", "lost"):
+        m = approved(w, x)
+        L, = claim(w, m)
+        attempt(w, L)
+        assert dot(w, L)["go"]
+        su.cursor().execute(
+            "UPDATE d.send_q SET give_up_at = now() + interval '10 min' "
+            "WHERE message_id = %s", (m["mid"],))
+        if end == "done":
+            assert done(w, L, {1: UNCERTAIN})["state"] == 11
+        else:
+            due_now(su, m, "lease_until")
+            recovered(w)
+        assert rows_of(su, m) == [UNCERTAIN]
+
+
 def test_each_host_has_its_own_end(w, x, su):
     """What one host was told is not said of another."""
     m = approved(w, x)
