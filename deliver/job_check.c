@@ -60,6 +60,8 @@ keep_envelope(struct job *job, const struct relay_message *m)
 	job->mail_from =
 	    (struct str){ (char *)job->text.p + from_at, m->mail_from.n };
 	rest = (struct str){ (char *)job->text.p + rcpt_at, m->rcpts.n };
+	(void)snprintf(job->same_mx, sizeof(job->same_mx), "%.*s",
+	    (int)m->same_mx.n, m->same_mx.p);
 	while (rest.n > 0 && job->rcpt_count < JOB_RCPT_MAX)
 		job->rcpt[job->rcpt_count++] = str_split(&rest, '\n');
 	return rest.n == 0 && job->rcpt_count > 0;
@@ -284,8 +286,6 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->attempted = m->passed;
 	job->passed = m->passed ? job->due_count : 0;
 	job->round = m->round;
-	(void)snprintf(job->same_mx, sizeof(job->same_mx), "%.*s",
-	    (int)m->same_mx.n, m->same_mx.p);
 	job->scan = identity_scan_new();
 	if (job->ctx->bounce_key.n > 0)
 		(void)seal_verp_make(&job->return_path, &job->ctx->bounce_key,
