@@ -109,8 +109,8 @@ put_rcpt(struct buf *out, const struct report *r, const struct words *w,
 	/* It must be of the class that the action is. */
 	if (to->enhanced.n > 0 && to->enhanced.p[0] == w->status[0])
 		buf_add_str(out, to->enhanced);
-	else if (r->kind == REPORT_FAILED && to->code / 100 == 4)
-		buf_puts(out, "4.4.7"); /* the time is over */
+	else if (r->kind == REPORT_FAILED && to->code / 100 != 5)
+		buf_puts(out, "4.4.7"); /* never refused: the time is over */
 	else
 		buf_puts(out, w->status);
 	buf_puts(out, "\r\n");

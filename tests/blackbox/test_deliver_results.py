@@ -245,7 +245,8 @@ def test_what_the_sender_asked_for(r, mx, notify, kinds):
         assert "Hello" in str(list(report.iter_parts())[2])
 
 
-def test_one_notice_of_delay(r, mx):
+@pytest.mark.parametrize("last", ["450 4.2.1 later", CLOSE])
+def test_one_notice_of_delay(r, mx, last):
     mx.script["RCPT"] = "450 4.2.1 later"
     box = r.fresh_box()
     mid = r.submit(box=box)
@@ -270,6 +271,7 @@ def test_one_notice_of_delay(r, mx):
     assert events(r, mid, box).count("message.delayed") == 1
     # Its time is over now, before the database would say so.
     age(72)
+    mx.script["RCPT"] = last
     r.due(mid)
     r.wait_state(mid, "bounced")
     (kind, _, report) = reports(r, mid, box)[1]
