@@ -196,7 +196,8 @@ def test_nothing_is_noted_of_a_message_that_is_gone(w, db, news, su):
     gone = db.connect("postgres", autocommit=False)
     cur = gone.cursor()
     cur.execute("SET LOCAL session_replication_role = replica")
-    for table in ("event", "attempt", "delivery", "state"):
+    for table in ("event", "attempt", "delivery", "release", "decision",
+                  "body", "word", "state", "message"):
         cur.execute("DELETE FROM d.%s WHERE message_id = %%s" % table,
                     (m["mid"],))
     got = []
