@@ -60,8 +60,6 @@ keep_envelope(struct job *job, const struct relay_message *m)
 	job->mail_from =
 	    (struct str){ (char *)job->text.p + from_at, m->mail_from.n };
 	rest = (struct str){ (char *)job->text.p + rcpt_at, m->rcpts.n };
-	(void)snprintf(job->same_mx, sizeof(job->same_mx), "%.*s",
-	    (int)m->same_mx.n, m->same_mx.p);
 	while (rest.n > 0 && job->rcpt_count < JOB_RCPT_MAX)
 		job->rcpt[job->rcpt_count++] = str_split(&rest, '\n');
 	return rest.n == 0 && job->rcpt_count > 0;
@@ -80,6 +78,46 @@ keep_due(struct job *job, struct str due)
 		job->due_rcpt[job->due_count++] = job->rcpt[ix - 1];
 	}
 	return due.n == 0 && job->due_count > 0;
+}
+
+/* The host that may have it for recipient `ix`; empty: none. */
+static struct str
+host_of(struct str list, int ix)
+{
+	unsigned long long n;
+
+	while (list.n > 0) {
+		struct str host = str_split(&list, '\n');
+
+		if (str_to_u64(str_split(&host, ' '), JOB_RCPT_MAX, &n) &&
+		    n == (unsigned long long)ix)
+			return host;
+	}
+	return (struct str){ "", 0 };
+}
+
+/*
+ * Who may have it already goes to that host and no other, and without those
+ * who need not wait for it. Whoever was tried least decides who goes now.
+ */
+static void
+split_unsure(struct job *job, struct str list)
+{
+	struct str host;
+	size_t i, n = 0;
+
+	if (list.n == 0)
+		return;
+	host = host_of(list, job->due[0]);
+	(void)snprintf(
+	    job->same_mx, sizeof(job->same_mx), "%.*s", (int)host.n, host.p);
+	for (i = 0; i < job->due_count; i++) {
+		if (!str_eq(host_of(list, job->due[i]), host))
+			continue;
+		job->due[n] = job->due[i];
+		job->due_rcpt[n++] = job->due_rcpt[i];
+	}
+	job->due_count = n;
 }
 
 static void
@@ -211,6 +249,7 @@ check(struct job *job, const struct relay_message *m)
 		return "release tag";
 	if (!keep_envelope(job, m) || !keep_due(job, m->due_ix))
 		return "recipients";
+	split_unsure(job, m->same_mx);
 	if (!envelope_params_read(&job->params, m->params))
 		return "parameters";
 	for (i = 0; i < job->rcpt_count; i++) {

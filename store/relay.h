@@ -51,7 +51,7 @@ struct relay_message {
 	bool test, by_policy;
 	struct str digest, body_tag, relay_box, tag;
 	struct str mail_from, rcpts, params, due_ix;
-	struct str same_mx; /* may have it already: no other MX (0102) */
+	struct str same_mx; /* "IX HOST" a line: it may have it (0102) */
 	int64_t size;
 	int chunks, attempts;
 	int64_t send_at, not_after, expiry, now_us; /* us since 1970 */

@@ -139,7 +139,8 @@ BEGIN
 	        AND r.version = (l.q).version AND r.round = (l.q).round
 	        AND r.digest = (l.q).digest
 	    JOIN d.inbox x ON x.tenant_id = t AND x.inbox_id = m.inbox_id
-	    CROSS JOIN LATERAL (SELECT max(v.unsure_mx) AS mx,
+	    CROSS JOIN LATERAL (SELECT string_agg(v.ix::text || ' '
+	        || v.unsure_mx, E'\n' ORDER BY v.ix) AS mx,
 	        string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix) AS due
 	        FROM d.delivery v
 	        WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom

@@ -155,7 +155,8 @@ BEGIN
 	        AND r.message_id BETWEEN lo AND hi AND r.version = q.version
 	        AND r.round = q.round AND r.digest = q.digest
 	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = m.inbox_id
-	    CROSS JOIN LATERAL (SELECT max(v.unsure_mx) AS mx,
+	    CROSS JOIN LATERAL (SELECT string_agg(v.ix::text || ' '
+	        || v.unsure_mx, E'\n' ORDER BY v.ix) AS mx,
 	        string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix) AS due
 	        FROM d.delivery v WHERE v.message_id = x.mid
 	        AND v.message_id BETWEEN lo AND hi

@@ -386,7 +386,7 @@ def test_retry_once_may_duplicate(w, x, su):
     attempt(w, claim(w, m)[0])  # a host that only said later is no dot
     due_now(su, m, "lease_until")
     recovered(w)
-    for want, known in ((LATER, None), (UNCERTAIN, "mx.example")):
+    for want, known in ((LATER, None), (UNCERTAIN, "1 mx.example")):
         due_now(su, m)
         L, = claim(w, m)
         assert call1(w.wk, "fetch_1", **L)["same_mx"] == known
