@@ -153,6 +153,10 @@ def test_once_more_at_the_same_host_alone(r, domain):
     postern.wait_until("bob has it", lambda: [
         1 for d in r.deliveries(mid) if d["status"] == 3])
     assert [m["rcpts"] for m in r.two.messages] == [[bob]]
+    # Ann's turn comes right behind, in vain.
+    postern.wait_until("ann waits again", lambda: r.sql(
+        "SELECT 1 FROM d.send_q WHERE message_id = %s AND lease IS NULL "
+        "AND due_at > now() + interval '5 s'", mid))
     r.two.reset()
     r.dns.mx(domain, (10, "mx2." + domain), (20, "mx1." + domain))
     r.dns.a("mx1." + domain, ONE)
