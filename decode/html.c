@@ -125,15 +125,6 @@ put_target(struct page *p, char letter, const char *target)
 
 /* ---- elements */
 
-static const char *
-attribute(const GumboNode *node, const char *name)
-{
-	const GumboAttribute *a =
-	    gumbo_get_attribute(&node->v.element.attributes, name);
-
-	return a != NULL ? a->value : NULL;
-}
-
 /* Never shown, whatever it is in. */
 static bool
 is_silent(GumboTag tag)
@@ -173,7 +164,7 @@ is_active(const GumboNode *node)
 	for (i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
 		if (tags[i] == e->tag)
 			return true;
-	equiv = attribute(node, "http-equiv");
+	equiv = sheet_attribute(node, "http-equiv");
 	if (e->tag == GUMBO_TAG_META && equiv != NULL &&
 	    strcasecmp(equiv, "refresh") == 0)
 		return true;
@@ -230,15 +221,15 @@ note_fetched(struct page *p, const GumboNode *node)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		value = attribute(node, names[i]);
+		value = sheet_attribute(node, names[i]);
 		if (value == NULL || !is_remote(value) ||
 		    (strcmp(names[i], "href") == 0 && tag != GUMBO_TAG_LINK &&
 			tag != GUMBO_TAG_IMAGE && tag != GUMBO_TAG_UNKNOWN))
 			continue;
 		put_target(p, 'I', value);
 	}
-	if (attribute(node, "style") != NULL)
-		note_css(p, attribute(node, "style"));
+	if (sheet_attribute(node, "style") != NULL)
+		note_css(p, sheet_attribute(node, "style"));
 }
 
 static void
@@ -277,7 +268,7 @@ grow(struct page *p)
 static const char *
 all_styles(struct page *p, const GumboNode *node)
 {
-	const char *own = attribute(node, "style");
+	const char *own = sheet_attribute(node, "style");
 	size_t n;
 
 	if (!sheet_of(p->sheet, node, p->styles, sizeof(p->styles)))
@@ -299,10 +290,10 @@ begin_element(struct page *p, struct open *one)
 	const bool is_link = node->v.element.tag == GUMBO_TAG_A;
 	const bool leads = is_link || node->v.element.tag == GUMBO_TAG_AREA;
 	const struct style_source from = { .style = all_styles(p, node),
-		.bgcolor = attribute(node, "bgcolor"),
-		.color = attribute(node, "color"),
-		.background = attribute(node, "background"),
-		.is_hidden = attribute(node, "hidden") != NULL,
+		.bgcolor = sheet_attribute(node, "bgcolor"),
+		.color = sheet_attribute(node, "color"),
+		.background = sheet_attribute(node, "background"),
+		.is_hidden = sheet_attribute(node, "hidden") != NULL,
 		.is_link = is_link };
 	const char *how = style_apply(&one->style, &from);
 
@@ -315,8 +306,9 @@ begin_element(struct page *p, struct open *one)
 		one->hides = true;
 		run_clear(&p->hidden, PIECE_MAX);
 	}
-	if (leads && attribute(node, "href") != NULL && p->target == NULL) {
-		one->target = p->target = attribute(node, "href");
+	if (leads && sheet_attribute(node, "href") != NULL &&
+	    p->target == NULL) {
+		one->target = p->target = sheet_attribute(node, "href");
 		run_clear(&p->link, PIECE_MAX);
 	}
 }

@@ -121,8 +121,8 @@ span_is(struct span s, const char *text)
 	return (size_t)(s.end - s.p) == n && strncasecmp(s.p, text, n) == 0;
 }
 
-static const char *
-attribute(const GumboNode *node, const char *name)
+const char *
+sheet_attribute(const GumboNode *node, const char *name)
 {
 	const GumboAttribute *a =
 	    gumbo_get_attribute(&node->v.element.attributes, name);
@@ -133,7 +133,7 @@ attribute(const GumboNode *node, const char *name)
 static bool
 has_class(const GumboNode *node, struct span name)
 {
-	const char *list = attribute(node, "class");
+	const char *list = sheet_attribute(node, "class");
 	struct span one;
 
 	while (list != NULL && *list != '\0') {
@@ -150,7 +150,7 @@ has_class(const GumboNode *node, struct span name)
 static bool
 has_id(const GumboNode *node, struct span name)
 {
-	const char *id = attribute(node, "id");
+	const char *id = sheet_attribute(node, "id");
 
 	return id != NULL && strlen(id) == (size_t)(name.end - name.p) &&
 	       memcmp(id, name.p, strlen(id)) == 0;
@@ -170,7 +170,7 @@ has_attribute(const GumboNode *node, struct span *s)
 		return false;
 	memcpy(text, name.p, (size_t)(name.end - name.p));
 	text[name.end - name.p] = '\0';
-	mine = attribute(node, text);
+	mine = sheet_attribute(node, text);
 	if (mine == NULL || in.p == in.end)
 		return mine != NULL;
 	if (*in.p != '=')
@@ -412,7 +412,7 @@ sheet_read(struct sheet *s, const GumboNode *root)
 		    node->v.element.children.length == 0)
 			continue;
 		text = node->v.element.children.data[0];
-		media = attribute(node, "media");
+		media = sheet_attribute(node, "media");
 		if (text->type == GUMBO_NODE_TEXT &&
 		    (media == NULL || strcasestr(media, "print") == NULL))
 			add(s, text->v.text.text);

@@ -15,6 +15,9 @@
 
 struct sheet;
 
+/* The value of an attribute, which the page keeps; or NULL. */
+const char *sheet_attribute(const GumboNode *node, const char *name);
+
 /* NULL: memory ran out. */
 struct sheet *sheet_new(void);
 void sheet_free(struct sheet *s);

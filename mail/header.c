@@ -184,14 +184,20 @@ header_count(const struct header *h, const char *name)
 	return n;
 }
 
+static bool
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 struct str
 header_trim(struct str value)
 {
-	while (value.n > 0 && strchr(" \t\r\n", value.p[0]) != NULL) {
+	while (value.n > 0 && is_blank(value.p[0])) {
 		value.p++;
 		value.n--;
 	}
-	while (value.n > 0 && strchr(" \t\r\n", value.p[value.n - 1]) != NULL)
+	while (value.n > 0 && is_blank(value.p[value.n - 1]))
 		value.n--;
 	return value;
 }
