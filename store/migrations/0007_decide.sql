@@ -649,48 +649,12 @@ BEGIN
 	    ORDER BY l.entry_id DESC LIMIT 1000;
 END $$;
 
-CREATE FUNCTION api.audit_recent_1(s bytea, tenant bigint, before
-	timestamptz, lim int)
-	RETURNS TABLE (status int, code text, at timestamptz, actor text, event text, message_id
-	uuid, detail text)
-	LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.tenants = '' SET postern.actor = '' AS $$
-#variable_conflict use_column
-DECLARE
-	o record;
-BEGIN
-	o := d.op(s);
-	IF o.status <> 200 THEN
-		SELECT o.status, o.code INTO status, code;
-		RETURN NEXT;
-		RETURN;
-	END IF;
-	IF NOT d.op_may(o.operator_id, ARRAY['senior', 'admin', 'auditor'],
-	    tenant, NULL) THEN
-		o.status := 403;
-		o.code := 'missing_permission';
-		SELECT o.status, o.code INTO status, code;
-		RETURN NEXT;
-		RETURN;
-	END IF;
-	IF o.everywhere THEN
-		PERFORM set_config('postern.tenants', (d.cur_tenants()
-		    || 0::bigint)::text, true);
-	END IF;
-	RETURN QUERY SELECT 200, NULL::text, x.at, x.actor::text,
-	    x.event::text, x.message_id, x.detail::text FROM d.audit x
-	    WHERE (tenant IS NULL OR x.tenant_id = tenant)
-	    AND x.at < coalesce(before, 'infinity')
-	    ORDER BY x.at DESC LIMIT least(greatest(coalesce(lim, 100), 1), 500);
-END $$;
-
 RESET ROLE;
 SET LOCAL ROLE p_review;
 GRANT EXECUTE ON FUNCTION api.decide_1, api.undo_1, api.review_cancel_1,
 	api.uncertain_1, api.mode_set_1, api.pause_1,
-	api.suspend_1, api.list_set_1, api.list_remove_1, api.lists_1,
-	api.audit_recent_1 TO l_review;
+	api.suspend_1, api.list_set_1, api.list_remove_1, api.lists_1
+	TO l_review;
 GRANT EXECUTE ON FUNCTION api.mode_set_1, api.pause_1, api.suspend_1,
 	api.list_set_1, api.list_remove_1, api.lists_1 TO l_ctl;
 SET LOCAL ROLE p_owner;
