@@ -64,6 +64,20 @@ finding_volume_odd(int64_t recent, int64_t past, int64_t hours)
 	return recent * hours > past * 24 * FINDING_VOLUME_TIMES;
 }
 
+bool
+finding_listed(const char *list, struct str word)
+{
+	char text[24] = " ";
+
+	if (word.n == 0 || word.n + 2 > sizeof(text) ||
+	    memchr(word.p, ' ', word.n) != NULL)
+		return false;
+	memcpy(text + 1, word.p, word.n);
+	str_lower(text + 1, word.n);
+	text[word.n + 1] = ' ';
+	return memmem(list, strlen(list), text, word.n + 2) != NULL;
+}
+
 void
 finding_note(void *marks, enum finding f, struct str what)
 {

@@ -144,6 +144,11 @@ extern const struct structure_watch finding_watch;
 /* A structure_part_fn. */
 void finding_scan_part(void *scan, const struct mime_part *part);
 void finding_scan_free(struct finding_scan *s);
+/*
+ * Is `word`, in any case, one of `list`: words in lower case, each between
+ * spaces? One with a space in it, or of more than 22 bytes, is none.
+ */
+bool finding_listed(const char *list, struct str word);
 /* A finding_fn that marks; `arg` is a struct finding_marks. */
 void finding_note(void *marks, enum finding f, struct str what);
 

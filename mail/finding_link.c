@@ -158,20 +158,6 @@ static const char said[] =
 /* Names of things, which nobody takes for hosts. */
 static const char things[] = " asp.net ado.net vb.net ";
 
-static bool
-listed(const char *list, struct str word)
-{
-	char text[24] = " ";
-
-	if (word.n + 3 > sizeof(text))
-		return false;
-	memcpy(text + 1, word.p, word.n);
-	str_lower(text + 1, word.n);
-	text[word.n + 1] = ' ';
-	text[word.n + 2] = '\0';
-	return strstr(list, text) != NULL;
-}
-
 /* Brackets, quotes and stops around a word are not it. */
 static struct str
 bare(struct str s)
@@ -228,16 +214,19 @@ bare_host(struct str s, bool alone)
 		return none;
 	if (str_istarts(host, str_lit("www.")))
 		return host;
-	if (listed(things, host))
+	if (finding_listed(things, host))
 		return none;
 	if (!alone)
-		return listed(said, label) && host.n - label.n > 3 ? host
-								   : none;
-	if (listed(files, label))
+		return finding_listed(said, label) && host.n - label.n > 3
+			   ? host
+			   : none;
+	if (finding_listed(files, label))
 		return host.n < bare(s).n ? host : none;
 	if (capitals)
-		return listed(said, label) || listed(known, label) ? host
-								   : none;
+		return finding_listed(said, label) ||
+			       finding_listed(known, label)
+			   ? host
+			   : none;
 	return host;
 }
 

@@ -67,7 +67,7 @@ finding_search_header(struct str text, finding_fn *fn, void *arg)
 		fn(arg, FINDING_HEADER_CHARACTERS, text);
 }
 
-/* Endings, each between spaces. An ending with a space is none of them. */
+/* Endings, each between spaces. */
 static const char runs[] =
     " exe scr com pif bat cmd ps1 psm1 vbs vbe js jse wsf wsh hta msi msp msix "
     "appx jar cpl dll lnk url scf reg inf sct gadget application appref-ms "
@@ -80,9 +80,9 @@ static const char macros[] = " docm dotm xlsm xltm xlam xla xlsb pptm potm "
 static const char archives[] = " zip rar 7z gz tgz tar bz2 xz zst cab ace arj "
 			       "lzh lha z ";
 
-/* What stands behind the last dot, in lower case; "" when nothing does. */
-static void
-ending(char out[24], struct str name)
+/* What stands behind the last dot; empty when nothing does. */
+static struct str
+ending(struct str name)
 {
 	size_t i;
 
@@ -90,47 +90,23 @@ ending(char out[24], struct str name)
 		name.n--;
 	for (i = name.n; i > 0 && name.p[i - 1] != '.'; i--)
 		;
-	out[0] = '\0';
-	if (i == 0 || name.n - i > 20)
-		return;
-	memcpy(out, name.p + i, name.n - i);
-	out[name.n - i] = '\0';
-	str_lower(out, name.n - i);
-}
-
-static bool
-listed(const char *list, const char *ending)
-{
-	size_t n = strlen(ending);
-	const char *p = list;
-
-	if (strchr(ending, ' ') != NULL)
-		return false;
-	while (n > 0 && (p = strstr(p, ending)) != NULL) {
-		if (p[-1] == ' ' && p[n] == ' ')
-			return true;
-		p += n;
-	}
-	return false;
+	return i > 0 ? (struct str){ name.p + i, name.n - i }
+		     : (struct str){ name.p, 0 };
 }
 
 bool
 finding_name_runs(struct str name)
 {
-	char end[24];
-
-	ending(end, name);
-	return listed(runs, end);
+	return finding_listed(runs, ending(name));
 }
 
 bool
 finding_name_packs(struct str name)
 {
-	char end[24];
+	struct str end = ending(name);
 
-	ending(end, name);
-	return listed(archives, end) || strcmp(end, "iso") == 0 ||
-	       strcmp(end, "jar") == 0;
+	return finding_listed(archives, end) || str_ieq(end, str_lit("iso")) ||
+	       str_ieq(end, str_lit("jar"));
 }
 
 static bool
@@ -197,17 +173,17 @@ finding_search_file(
 		"application/x-rar-compressed", "application/x-7z-compressed",
 		"application/gzip", "application/x-gzip", "application/x-tar",
 		NULL };
-	char end[24];
+	struct str end = ending(name);
 
-	ending(end, name);
 	if (finding_name_deceives(name))
 		fn(arg, FINDING_FILE_NAME, name);
-	if (listed(runs, end) || type_is(type, program))
+	if (finding_listed(runs, end) || type_is(type, program))
 		fn(arg, FINDING_FILE_PROGRAM, name);
-	else if (listed(macros, end) || strstr(type, "macroenabled") != NULL)
+	else if (finding_listed(macros, end) ||
+		 strstr(type, "macroenabled") != NULL)
 		fn(arg, FINDING_FILE_MACRO, name);
-	else if (listed(pages, end) || type_is(type, page))
+	else if (finding_listed(pages, end) || type_is(type, page))
 		fn(arg, FINDING_FILE_PAGE, name);
-	else if (listed(archives, end) || type_is(type, archive))
+	else if (finding_listed(archives, end) || type_is(type, archive))
 		fn(arg, FINDING_FILE_ARCHIVE, name);
 }

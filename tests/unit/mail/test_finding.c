@@ -57,6 +57,7 @@ test_files(void **state)
 		{ "", "image/png", 0 },
 		{ "exe", "application/octet-stream", 0 },
 		{ "a.exe scr", "x/y", 0 },
+		{ "a.msi msp", "x/y", 0 }, /* so they stand in the list */
 		{ "a. exe", "x/y", 0 },
 		{ "my.executive.summary", "text/plain", 0 },
 		{ "invoice.pdf.exe", "application/pdf", F(FILE_PROGRAM) },
