@@ -104,26 +104,45 @@ ctl_last_status(void)
 	return last_status;
 }
 
-/* What the user can do about a refusal. */
+/*
+ * What the user can do about a refusal; the words of base/errors.def are for
+ * agents.
+ */
+static const char *
+fix_of(const char *code)
+{
+	static const char *const fixes[][2] = {
+		{ "step_up_required",
+		    "repeat with --code-file FILE if you have a second factor, "
+		    "else with --password-file FILE; or do it on the page" },
+		{ "missing_permission", "your role does not allow it" },
+		{ "not_found",
+		    "there is none, or your role does not reach it" },
+		{ "state_conflict", "what is there by now does not allow it" },
+		{ "validation_error",
+		    "a value is missing or not allowed; see posternctl(1)" },
+		{ "dkim_needed",
+		    "links to unsubscribe count inside a signature only: "
+		    "posternctl dkim new, then dkim use" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(fixes) / sizeof(fixes[0]); i++)
+		if (strcmp(code, fixes[i][0]) == 0)
+			return fixes[i][1];
+	return error_get(error_find(str_of(code)))->fix;
+}
+
 static void
 refused(struct ctl *ctl, const char *function, int status, const char *code)
 {
-	const char *fix = error_get(error_find(str_of(code)))->fix;
+	const char *fix = fix_of(code);
 
 	last_status = status;
 	if (status == 401 && ctl->session.n == 0)
 		fix = "sign in first: posternctl login NAME";
 	else if (status == 401)
 		fix = "the session has ended: posternctl login NAME";
-	else if (strcmp(code, "step_up_required") == 0)
-		fix =
-		    "repeat with --code-file FILE if you have a second factor, "
-		    "else with --password-file FILE; or do it on the page";
-	else if (strcmp(code, "missing_permission") == 0)
-		fix = "your role does not allow it";
-	else if (strcmp(code, "dkim_needed") == 0)
-		fix = "links to unsubscribe count inside a signature only: "
-		      "posternctl dkim new, then dkim use";
 	(void)ctl_fail(ctl, "%s: %d %s: %s", function, status, code, fix);
 }
 

@@ -13,13 +13,13 @@
 #include "ctl/reach.h"
 
 static const struct {
-	const char *name;
+	const char *name, *unit;
 	unsigned port; /* behind metrics.listen */
 } programs[] = {
-	{ "posternd", 0 },
-	{ "postern-admin", 1 },
-	{ "postern-deliver", 2 },
-	{ "postern-auth", 3 },
+	{ "posternd", "postern-gateway", 0 },
+	{ "postern-admin", "postern-admin", 1 },
+	{ "postern-deliver", "postern-deliver", 2 },
+	{ "postern-auth", "postern-auth", 3 },
 };
 
 static void
@@ -33,16 +33,17 @@ add(json_t *all, const char *part, const char *state, const char *detail)
 static bool
 look_at_program(const struct ctl *ctl, json_t *all, size_t i)
 {
-	char said[200];
+	char said[200], down[120];
 	int status =
 	    reach_readyz(ctl->conf, programs[i].port, said, sizeof(said));
 
+	(void)snprintf(down, sizeof(down),
+	    "does not answer: journalctl -u %s says why", programs[i].unit);
 	add(all, programs[i].name,
 	    status == 200   ? "ok"
 	    : status == 503 ? "not ready"
 			    : "down",
-	    status == 0 ? "does not answer: systemctl status, journalctl -u"
-			: said);
+	    status == 0 ? down : said);
 	return status == 200;
 }
 

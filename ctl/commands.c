@@ -2,6 +2,10 @@
 /* Every command: its name, what follows it, and what it is for. */
 #include "ctl/ctl.h"
 
+/* Shown again before what loosens or destroys. */
+#define STEP_UP " [--password-file FILE | --code-file FILE]"
+#define LIMITS " [--hour N] [--day N] [--month N] [--held N] [--bytes N]"
+
 const struct ctl_command ctl_commands[] = {
 	{ "init",
 	    "[--hostname NAME] [--api-url URL] [--admin-url URL] "
@@ -24,15 +28,17 @@ const struct ctl_command ctl_commands[] = {
 	    "Sign in as an operator; kept in a file of mode 0600." },
 	{ "logout", "", "", ctl_logout, 0, 0, "End that session." },
 	{ "operator create",
-	    "NAME [--role ROLE] [--tenant SLUG] [--inbox ADDR]",
+	    "NAME [--role ROLE] [--tenant SLUG] [--inbox ADDRESS] "
+	    "[--password-file FILE] [--confirm-file FILE | --code-file FILE]",
 	    "role= tenant= inbox= password-file= confirm-file= code-file=",
 	    ctl_operator_create, 1, 1,
-	    "Add an operator; the first one needs no login." },
+	    "Add an operator, whose password is --password-file's; the first "
+	    "one needs no login." },
 	{ "operator list", "", "", ctl_operator_list, 0, 0,
 	    "Show operators and their roles." },
 	{ "operator disable", "NAME", "", ctl_operator_disable, 1, 1,
 	    "End an operator's sessions and refuse new ones." },
-	{ "operator reset", "NAME",
+	{ "operator reset", "NAME" STEP_UP,
 	    "password-file= code-file=", ctl_operator_reset, 1, 1,
 	    "Remove the second factors of an operator who lost them." },
 	{ "operator recover", "NAME", "", ctl_operator_recover, 1, 1,
@@ -41,13 +47,13 @@ const struct ctl_command ctl_commands[] = {
 	{ "tenant create", "SLUG [--name NAME]", "name=", ctl_tenant_create, 1,
 	    1, "Add a tenant." },
 	{ "tenant list", "", "", ctl_tenant_list, 0, 0, "Show tenants." },
-	{ "tenant set", "SLUG [--approvals N] [--hold 7d] [--disabled yes|no]",
+	{ "tenant set",
+	    "SLUG [--approvals N] [--hold 7d] [--disabled yes|no]" STEP_UP,
 	    "approvals= hold= disabled= password-file= code-file=",
 	    ctl_tenant_set, 1, 1, "Change a tenant." },
 	{ "tenant export", "SLUG FILE", "", ctl_tenant_export, 2, 2,
 	    "Write what is stored of a tenant in clear, as JSON lines." },
-	{ "tenant delete",
-	    "SLUG --reason TEXT [--password-file FILE] [--code-file FILE]",
+	{ "tenant delete", "SLUG --reason TEXT" STEP_UP,
 	    "reason= password-file= code-file=", ctl_tenant_delete, 1, 1,
 	    "End a tenant and destroy its keys: nobody reads its mail again." },
 	{ "domain add", "DOMAIN --tenant SLUG", "tenant=", ctl_domain_add, 1, 1,
@@ -65,7 +71,8 @@ const struct ctl_command ctl_commands[] = {
 	{ "dkim use", "DOMAIN PAIR [--force]", "force", ctl_dkim_use, 2, 2,
 	    "Sign with this pair once its records are published." },
 	{ "dkim remove", "DOMAIN PAIR [--force]", "force", ctl_dkim_remove, 2,
-	    2, "Remove a pair that signed nothing in the last seven days." },
+	    2,
+	    "Remove a pair that never signed, or was retired seven days ago." },
 	{ "inbox create",
 	    "ADDRESS --tenant SLUG [--plan PLAN] [--display-name NAME] "
 	    "[--test]",
@@ -73,17 +80,17 @@ const struct ctl_command ctl_commands[] = {
 	    "Add an inbox; prints its claim code, good for 15 minutes. "
 	    "With --test what it sends is captured, never sent." },
 	{ "inbox show", "ADDRESS", "", ctl_inbox_show, 1, 1, "Show an inbox." },
-	{ "inbox set", "ADDRESS [settings]",
+	{ "inbox set",
+	    "ADDRESS [--approvals N|tenant] [--hold 7d|tenant] [--overseer "
+	    "ADDRESS|none] [--full-key-smtp yes|no] [--retry-uncertain yes|no] "
+	    "[--one-click yes|no]" STEP_UP,
 	    "approvals= hold= overseer= full-key-smtp= retry-uncertain= "
 	    "one-click= password-file= code-file=",
-	    ctl_inbox_set, 1, 1,
-	    "Give an inbox its own: --approvals --hold --overseer "
-	    "--full-key-smtp --retry-uncertain --one-click." },
-	{ "inbox reset", "ADDRESS",
+	    ctl_inbox_set, 1, 1, "Give an inbox settings of its own." },
+	{ "inbox reset", "ADDRESS" STEP_UP,
 	    "password-file= code-file=", ctl_inbox_reset, 1, 1,
 	    "End its keys and make a new claim code; old mail is lost to it." },
-	{ "inbox delete",
-	    "ADDRESS --reason TEXT [--password-file FILE] [--code-file FILE]",
+	{ "inbox delete", "ADDRESS --reason TEXT" STEP_UP,
 	    "reason= password-file= code-file=", ctl_inbox_delete, 1, 1,
 	    "End an inbox and destroy its keys; the address rests 90 days." },
 	{ "claim", "CODE", "", ctl_claim, 1, 1,
@@ -93,19 +100,20 @@ const struct ctl_command ctl_commands[] = {
 	    "Revoke an agent's key." },
 	{ "provision create",
 	    "NAME --tenant SLUG [--rights create,list,pause,delete] "
-	    "[--domains A,B] [--plan PLAN] [--max N] [--days N] [--test]",
+	    "[--domains A,B] [--plan PLAN] [--max N] [--days N] "
+	    "[--test]" STEP_UP,
 	    "tenant= rights= domains= plan= max= days= test "
 	    "password-file= code-file=",
 	    ctl_provision_create, 1, 1,
 	    "Make a token with which a program makes inboxes; shown once." },
 	{ "provision list", "--tenant SLUG", "tenant=", ctl_provision_list, 0,
 	    0, "Show a tenant's provisioning tokens." },
-	{ "provision rotate", "TENANT KEY-NUMBER",
+	{ "provision rotate", "TENANT KEY-NUMBER" STEP_UP,
 	    "password-file= code-file=", ctl_provision_rotate, 2, 2,
 	    "Give a provisioning token another secret; shown once." },
 	{ "provision end", "TENANT KEY-NUMBER", "", ctl_provision_end, 2, 2,
 	    "Revoke a provisioning token; its inboxes stay." },
-	{ "grant offer", "ADDRESS --to ADDRESS [--messages] [--days N]",
+	{ "grant offer", "ADDRESS --to ADDRESS [--messages] [--days N]" STEP_UP,
 	    "to= messages days= password-file= code-file=", ctl_grant_offer, 1,
 	    1,
 	    "Let an inbox see the states, or the mail, of what the first one "
@@ -114,28 +122,29 @@ const struct ctl_command ctl_commands[] = {
 	    "Show a tenant's grants and how often each was used." },
 	{ "grant end", "TENANT GRANT", "", ctl_grant_end, 2, 2,
 	    "End a grant." },
-	{ "plan set", "PLAN --tenant SLUG [limits]",
+	{ "plan set", "PLAN --tenant SLUG" LIMITS STEP_UP,
 	    "tenant= hour= day= month= held= bytes= password-file= code-file=",
 	    ctl_plan_set, 1, 1,
-	    "Make or change a plan: --hour --day --month --held --bytes." },
+	    "Make or change a plan: messages an hour, a day, a month and held; "
+	    "bytes stored." },
 	{ "plan list", "--tenant SLUG", "tenant=", ctl_plan_list, 0, 0,
 	    "Show a tenant's plans." },
-	{ "limits", "ADDRESS [--plan PLAN] [limits]",
+	{ "limits", "ADDRESS [--plan PLAN]" LIMITS STEP_UP,
 	    "plan= hour= day= month= held= bytes= password-file= code-file=",
 	    ctl_limits, 1, 1, "Show an inbox's limits, or change them." },
 
-	{ "mode", "ADDRESS MODE --reason TEXT [--password-file FILE]",
+	{ "mode", "ADDRESS MODE --reason TEXT" STEP_UP,
 	    "reason= password-file= code-file=", ctl_mode, 2, 2,
-	    "Change an inbox's mode; looser needs --password-file or "
-	    "--code-file." },
+	    "Change an inbox's mode; a looser one needs the password or a "
+	    "code." },
 	{ "tighten", "ADDRESS MODE --reason TEXT", "reason=", ctl_tighten, 2, 2,
 	    "Make an inbox's mode stricter; needs no login." },
 	{ "pause", "[ADDRESS | --tenant SLUG | --all] --reason TEXT",
 	    "tenant= all reason=", ctl_pause, 0, 1,
 	    "Hold new mail and send nothing; needs no login." },
-	{ "resume", "[ADDRESS | --tenant SLUG | --all] --reason TEXT",
+	{ "resume", "[ADDRESS | --tenant SLUG | --all] --reason TEXT" STEP_UP,
 	    "tenant= all reason= password-file= code-file=", ctl_resume, 0, 1,
-	    "End a pause; needs a password step-up." },
+	    "End a pause; needs the password or a code." },
 	{ "suspend", "ADDRESS --reason TEXT [--off]", "reason= off",
 	    ctl_suspend, 1, 1, "Refuse an inbox's keys at once." },
 
@@ -145,7 +154,8 @@ const struct ctl_command ctl_commands[] = {
 	    "Show what happened to a message, also in the programs' logs." },
 
 	{ "route add",
-	    "suspend|bounce|relay|tls DOMAIN|* [--tenant SLUG | --inbox ADDR] "
+	    "suspend|bounce|relay|tls DOMAIN|* [--tenant SLUG | --inbox "
+	    "ADDRESS] "
 	    "[--via HOST:PORT] [--login NAME --secret-file FILE] "
 	    "[--expires 7d] --reason TEXT",
 	    "tenant= inbox= via= login= secret-file= expires= reason=",
@@ -157,18 +167,18 @@ const struct ctl_command ctl_commands[] = {
 	{ "uncertain list", "", "", ctl_uncertain_list, 0, 0,
 	    "Show what may have been sent and was never confirmed." },
 	{ "uncertain resolve",
-	    "ID sent|failed|retry [--recipient ADDR] [--note TEXT]",
+	    "ID sent|failed|retry [--recipient ADDRESS] [--note TEXT]",
 	    "recipient= note=", ctl_uncertain_resolve, 2, 2,
 	    "Say what happened; retry may send it twice." },
-	{ "suppression add", "ADDR | @DOMAIN [--tenant SLUG] --reason TEXT",
+	{ "suppression add", "ADDRESS | @DOMAIN [--tenant SLUG] --reason TEXT",
 	    "tenant= reason=", ctl_suppression_add, 1, 1,
 	    "Never write to an address again, from a tenant or from all." },
-	{ "suppression list", "[ADDR | @DOMAIN] [--tenant SLUG]",
+	{ "suppression list", "[ADDRESS | @DOMAIN] [--tenant SLUG]",
 	    "tenant=", ctl_suppression_list, 0, 1,
 	    "Show who is not written to, by whom and why." },
-	{ "suppression remove", "NUMBER --reason TEXT [--password-file FILE]",
+	{ "suppression remove", "NUMBER --reason TEXT" STEP_UP,
 	    "reason= password-file= code-file=", ctl_suppression_remove, 1, 1,
-	    "Write to them again; needs a password step-up." },
+	    "Write to them again; needs the password or a code." },
 
 	{ "seal", "[--follow]", "follow", ctl_seal, 0, 0,
 	    "Chain and sign new audit rows." },
@@ -176,7 +186,7 @@ const struct ctl_command ctl_commands[] = {
 	    "Verify the audit log against the head kept outside." },
 	{ "audit head", "", "", ctl_audit_head, 0, 0,
 	    "Show the last sealed block." },
-	{ "verify", "FILE [--recipient ADDR] [--keys FILE]",
+	{ "verify", "FILE [--recipient ADDRESS] [--keys FILE]",
 	    "recipient= keys=", ctl_identity_verify, 1, 1,
 	    "Is this mail what its Postern-Identity field says? Offline." },
 	{ "mcp", "", "", ctl_mcp, 0, 0,
@@ -188,7 +198,7 @@ const struct ctl_command ctl_commands[] = {
 	    "passphrase-file= superuser= keys-only", ctl_backup, 1, 1,
 	    "Copy database, keys and state folder into a new folder." },
 	{ "restore",
-	    "DIR --data DIR [--wal DIR] [--time TIME] "
+	    "DIR [--data DIR] [--wal DIR] [--time TIME] "
 	    "[--timeline current] [--owner USER] [--root DIR] "
 	    "[--passphrase-file FILE] [--without-keys]",
 	    "data= wal= time= timeline= owner= root= passphrase-file= "

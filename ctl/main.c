@@ -15,17 +15,41 @@
 #include "ctl/ctl.h"
 #include "seal/key.h"
 
+/* What a command's name begins with `word`, all for "": how many were shown. */
+static int
+show_commands(FILE *out, const char *word)
+{
+	const struct ctl_command *c;
+	size_t n = strlen(word);
+	int shown = 0;
+
+	for (c = ctl_commands; c->name != NULL; c++) {
+		if (n > 0 && (strncmp(c->name, word, n) != 0 ||
+				 (c->name[n] != '\0' && c->name[n] != ' ')))
+			continue;
+		(void)fprintf(out, "  %s%s%s\n        %s\n", c->name,
+		    *c->usage != '\0' ? " " : "", c->usage, c->help);
+		shown++;
+	}
+	return shown;
+}
+
 static void
 usage(FILE *out)
 {
-	const struct ctl_command *c;
-
-	(void)fputs("usage: posternctl [-c FILE] [--json] [--session FILE] "
-		    "COMMAND ...\n\n",
-	    out);
-	for (c = ctl_commands; c->name != NULL; c++)
-		(void)fprintf(
-		    out, "  %s %s\n        %s\n", c->name, c->usage, c->help);
+	(void)fprintf(out,
+	    "usage: posternctl [-c FILE] [--json] [--session FILE] COMMAND "
+	    "...\n"
+	    "       posternctl help [WORD]\n"
+	    "  -c FILE         configuration (default $POSTERN_CONF or "
+	    "%s/postern.conf)\n"
+	    "  --json          an array of objects instead of a table\n"
+	    "  --session FILE  where login keeps its session\n"
+	    "  --check         say whether the configuration is usable\n"
+	    "  --show-config   print every option in effect\n"
+	    "  --version       print versions\n\n",
+	    POSTERN_SYSCONFDIR);
+	(void)show_commands(out, "");
 }
 
 /* The command whose name's words begin argv; `*used` counts them. */
@@ -51,11 +75,11 @@ find_command(int argc, char **argv, int *used)
 	return NULL;
 }
 
-/* 0 = not one of the command's options, 1 = a flag, 2 = takes a value. */
+/* 0 = not one of these options, 1 = a flag, 2 = takes a value. */
 static int
-option_kind(const struct ctl_command *c, const char *name, size_t n)
+option_kind(const char *options, const char *name, size_t n)
 {
-	const char *p = c->options;
+	const char *p = options;
 
 	while (*p != '\0') {
 		size_t len = strcspn(p, "= ");
@@ -68,10 +92,31 @@ option_kind(const struct ctl_command *c, const char *name, size_t n)
 	return 0;
 }
 
+/* Those that may stand behind the command, too. */
+#define GLOBALS "json session= config="
+
+static void
+keep_option(struct ctl *ctl, const struct ctl_command *c, struct ctl_args *args,
+    const char *name, size_t n, const char *value)
+{
+	if (option_kind(c->options, name, n) != 0) {
+		args->names[args->noptions] = name;
+		args->values[args->noptions++] = value;
+	} else if (*name == 'j') {
+		ctl->json = true;
+	} else if (*name == 's') {
+		ctl->session_path = value;
+	} else {
+		ctl->conf_path = value;
+	}
+}
+
 /* Words and --options in any order. NULL when used well, else why not. */
 static const char *
-parse(const struct ctl_command *c, int argc, char **argv, struct ctl_args *args)
+parse(struct ctl *ctl, const struct ctl_command *c, int argc, char **argv,
+    struct ctl_args *args)
 {
+	static char why[120];
 	int i, kind;
 	size_t n;
 
@@ -85,21 +130,27 @@ parse(const struct ctl_command *c, int argc, char **argv, struct ctl_args *args)
 			continue;
 		}
 		n = strcspn(a + 2, "=");
-		kind = option_kind(c, a + 2, n);
-		if (kind == 0 || (kind == 1 && a[2 + n] == '='))
-			return a;
+		kind = option_kind(c->options, a + 2, n);
+		if (kind == 0)
+			kind = option_kind(GLOBALS, a + 2, n);
+		(void)snprintf(why, sizeof(why),
+		    kind == 0   ? "there is no option %.*s here"
+		    : kind == 1 ? "%.*s takes no value"
+				: "%.*s needs a value",
+		    (int)(n < 60 ? n + 2 : 60), a);
+		if (kind == 0 || (kind == 1 && a[2 + n] == '=') ||
+		    (kind == 2 && a[2 + n] == '\0' && i + 1 == argc))
+			return why;
 		if (args->noptions == CTL_OPTIONS_MAX)
 			return "too many options";
-		if (kind == 2 && a[2 + n] == '\0' && i + 1 == argc)
-			return "an option without its value";
-		args->names[args->noptions] = a + 2;
-		args->values[args->noptions++] = kind == 1         ? ""
-						 : a[2 + n] == '=' ? a + 3 + n
-								   : argv[++i];
+		keep_option(ctl, c, args, a + 2, n,
+		    kind == 1         ? ""
+		    : a[2 + n] == '=' ? a + 3 + n
+				      : argv[++i]);
 	}
-	if (args->nwords < c->min_words || args->nwords > c->max_words)
-		return "wrong number of words";
-	return NULL;
+	return args->nwords < c->min_words   ? "a word is missing"
+	       : args->nwords > c->max_words ? "there is a word too many"
+					     : NULL;
 }
 
 /* Global options; false = leave with *code. */
@@ -131,9 +182,13 @@ read_globals(struct ctl *ctl, int argc, char **argv, int *code)
 		} else if (c == 'v') {
 			daemon_print_version("posternctl");
 			return false;
+		} else if (c == 'h') {
+			usage(stdout);
+			return false;
 		} else {
-			usage(c == 'h' ? stdout : stderr);
-			*code = c == 'h' ? 0 : 2;
+			(void)fprintf(stderr, "posternctl --help lists what "
+					      "there is\n");
+			*code = 2;
 			return false;
 		}
 	}
@@ -152,24 +207,56 @@ default_session(void)
 	    "%s/.local/state/postern/session", home != NULL ? home : "");
 }
 
-/* The command and what follows it; NULL, reported, when used wrongly. */
+/*
+ * Help is asked for, or more words belong to it, or there is no such command.
+ * The exit status.
+ */
+static int
+no_command(int argc, char **argv)
+{
+	bool help = argc > 0 && strcmp(argv[0], "help") == 0;
+	const char *word = argc > 0 ? argv[help] : NULL;
+
+	if (argc > 1 && strcmp(argv[1], "--help") == 0)
+		help = true;
+	if (word == NULL) {
+		usage(help ? stdout : stderr);
+	} else if (show_commands(help ? stdout : stderr, word) == 0) {
+		(void)fprintf(stderr,
+		    "posternctl: there is no command %s; posternctl --help "
+		    "lists all\n",
+		    word);
+		help = false;
+	}
+	return help ? 0 : 2;
+}
+
+/* The command and what follows it; NULL: leave with *code. */
 static const struct ctl_command *
-read_command(int argc, char **argv, struct ctl_args *args)
+read_command(
+    struct ctl *ctl, int argc, char **argv, struct ctl_args *args, int *code)
 {
 	const struct ctl_command *c;
 	const char *why;
-	int used = 0;
+	int used = 0, i;
 
 	c = find_command(argc, argv, &used);
 	if (c == NULL) {
-		usage(stderr);
+		*code = no_command(argc, argv);
 		return NULL;
 	}
-	why = parse(c, argc - used, argv + used, args);
+	for (i = used; i < argc; i++)
+		if (strcmp(argv[i], "--help") == 0) {
+			(void)printf("usage: posternctl %s %s\n%s\n", c->name,
+			    c->usage, c->help);
+			return NULL;
+		}
+	why = parse(ctl, c, argc - used, argv + used, args);
 	if (why == NULL)
 		return c;
 	(void)fprintf(stderr, "posternctl: %s\nusage: posternctl %s %s\n", why,
 	    c->name, c->usage);
+	*code = 2;
 	return NULL;
 }
 
@@ -212,12 +299,14 @@ main(int argc, char **argv)
 		ctl.conf_path = POSTERN_SYSCONFDIR "/postern.conf";
 	if (!read_globals(&ctl, argc, argv, &code))
 		return code;
-	if (code == 0)
-		c = read_command(argc - optind, argv + optind, &args);
-	if (code == 0 && c == NULL)
-		code = 2;
-	else if (c != NULL && (c->run == ctl_mcp || c->run == ctl_restore ||
-				  c->run == ctl_init))
+	if (code == 0) {
+		c = read_command(
+		    &ctl, argc - optind, argv + optind, &args, &code);
+		if (c == NULL)
+			return code;
+	}
+	if (c != NULL &&
+	    (c->run == ctl_mcp || c->run == ctl_restore || c->run == ctl_init))
 		code = c->run(&ctl, &args);
 	else
 		code = configured(&ctl, c, &args, code);

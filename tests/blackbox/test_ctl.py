@@ -670,6 +670,38 @@ def test_no_secret_is_an_argument(ready):
     assert not re.search(r"--(password|code|secret|passphrase)( |=)", usage)
 
 
+def test_used_wrongly(ready):
+    """What is wrong is said in a line or two; help is asked for anywhere."""
+    for words, wanted in (
+            (["nonsense"], "no command nonsense; posternctl --help"),
+            (["help", "nonsense"], "no command nonsense"),
+            (["--nonsense"], "posternctl --help lists"),
+            (["queue", "--nonsense=1"], "no option --nonsense here"),
+            (["inbox", "create"], "a word is missing"),
+            (["queue", "x"], "a word too many"),
+            (["inbox", "create", "a", "--tenant"], "--tenant needs a value"),
+            (["inbox", "create", "a", "--test=1"], "--test takes no value")):
+        done = ready.run(*words)
+        assert done.returncode == 2 and done.stdout == "", words
+        assert wanted in done.stderr, done.stderr
+        assert done.stderr.count("\n") <= 2, done.stderr
+    done = ready.run("inbox")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "  inbox reset ADDRESS" in done.stderr
+    assert "  tenant" not in done.stderr
+    assert ready.ok("help") == ready.ok("--help")
+    assert ready.ok("help", "inbox") == done.stderr == ready.ok(
+        "inbox", "--help")
+    assert ready.ok("inbox", "show", "--help") == (
+        "usage: posternctl inbox show ADDRESS\nShow an inbox.\n")
+    assert ready.rows("ready")[0].keys() == json.loads(
+        ready.ok("ready", "--json"))[0].keys()
+    assert "login" in ready.refused("401", "queue", "--session", "/nobody")
+    for words in (["inbox", "show", "nobody@acme.example"],
+                  ["pause", "nobody@acme.example", "--reason", "x"]):
+        ready.refused("your role does not reach it", *words)
+
+
 # -- schemas that do not fit (docs/upgrade.md) --------------------------------
 
 def test_later_release_is_left_alone(ready):
