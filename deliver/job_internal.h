@@ -44,6 +44,7 @@ enum job_host {
 enum job_no_go {
 	JOB_LEASE_OVER, /* the gate ended it */
 	JOB_LEASE_KEPT, /* fetch again: other recipients may be due */
+	JOB_OTHER_HOST, /* it may be at another one already */
 	JOB_NO_ANSWER, /* it may have said go; no dot left */
 };
 

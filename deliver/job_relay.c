@@ -199,6 +199,8 @@ on_gate_answer(void *arg, enum relay_status st, const char *why)
 	    KV("code", st == RELAY_DONE ? "go" : why));
 	if (st == RELAY_LOST)
 		job->no_go = JOB_NO_ANSWER;
+	else if (strcmp(why, "host") == 0)
+		job->no_go = JOB_OTHER_HOST;
 	else
 		job->no_go = ends_lease(why) ? JOB_LEASE_OVER : JOB_LEASE_KEPT;
 	client_dot(job->client, st == RELAY_DONE);
@@ -291,6 +293,10 @@ on_no_go(struct job *job)
 		return;
 	case JOB_LEASE_KEPT:
 		job_release(job, 1);
+		return;
+	case JOB_OTHER_HOST:
+		job_finish_all(job, RELAY_DEFERRED, 0, "4.4.1",
+		    "another host may have the message");
 		return;
 	case JOB_NO_ANSWER:
 		job_finish_all(job, RELAY_DEFERRED, 0, "4.3.0",
@@ -463,9 +469,23 @@ log_blocked(const struct job *job)
 	    KV("why", job->lease.domain));
 }
 
+/* As d.mx_canon() in the database, which looks at it once more at the dot. */
+static bool
+is_same_host(const char *a, const char *b)
+{
+	struct str x = str_of(a), y = str_of(b);
+
+	while (x.n > 0 && x.p[x.n - 1] == '.')
+		x.n--;
+	while (y.n > 0 && y.p[y.n - 1] == '.')
+		y.n--;
+	return str_ieq(x, y);
+}
+
 /*
  * Only the host that may have the message already, and so may know it again,
- * where the inbox lets an unanswered dot be sent once more.
+ * where the inbox lets an unanswered dot be sent once more; or the one that a
+ * rule names.
  */
 static size_t
 keep_hosts(struct job *job, const struct route_result *found)
@@ -473,8 +493,9 @@ keep_hosts(struct job *job, const struct route_result *found)
 	size_t i, n = 0;
 
 	for (i = 0; i < found->n; i++) {
-		if (job->same_mx[0] == '\0' || job->hop.host != NULL ||
-		    strcmp(found->hosts[i].name, job->same_mx) == 0)
+		if (job->same_mx[0] == '\0' ||
+		    job->hop.host == job->hop.host_text ||
+		    is_same_host(found->hosts[i].name, job->same_mx))
 			job->hosts[n++] = found->hosts[i];
 	}
 	return n;
@@ -520,6 +541,11 @@ on_route(void *arg, const struct route_result *found)
 	case ROUTE_SELF:
 		job_finish_all(job, RELAY_FAILED, 0, "5.4.6",
 		    "mail for the domain would come back here");
+		return;
+	case ROUTE_NO_SOCKET:
+		job->is_ours = true;
+		job_finish_all(job, RELAY_DEFERRED, 0, "4.3.0",
+		    "no socket was left to look at the domain's hosts");
 		return;
 	}
 }

@@ -35,7 +35,7 @@ struct route {
 	route_fn *done; /* NULL: cancelled, freed when c-ares lets go */
 	void *arg;
 	unsigned short port;
-	bool filtered, blocked, failed, authentic;
+	bool filtered, blocked, failed, no_socket, authentic;
 	enum route_status status;
 	char self[ROUTE_NAME_MAX + 1];
 	struct mx mx[MX_MAX];
@@ -76,16 +76,19 @@ add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 {
 	struct route_host *h = &t->hosts[t->n];
 	struct net_peer peer;
+	enum route_may may;
 
 	if (t->n == ROUTE_HOSTS_MAX || t->of_host == ROUTE_ADDRESSES_MAX ||
 	    len > sizeof(h->addr))
 		return;
 	net_peer_init(&peer, sa);
-	if (t->filtered &&
-	    !route_may_connect(&peer, resolver_allowed(t->resolver))) {
-		t->blocked = true;
+	may = t->filtered
+		  ? route_may_connect(&peer, resolver_allowed(t->resolver))
+		  : ROUTE_MAY;
+	t->blocked |= may == ROUTE_MAY_NOT;
+	t->no_socket |= may == ROUTE_MAY_UNKNOWN;
+	if (may != ROUTE_MAY)
 		return;
-	}
 	memcpy(&h->addr, sa, len);
 	h->addr_len = len;
 	if (sa->sa_family == AF_INET6)
@@ -166,6 +169,8 @@ next_host(struct route *t)
 		finish(t, ROUTE_OK);
 	} else if (t->failed) {
 		finish(t, ROUTE_LATER);
+	} else if (t->no_socket) {
+		finish(t, ROUTE_NO_SOCKET);
 	} else {
 		finish(t, t->blocked ? ROUTE_BLOCKED : ROUTE_NO_DOMAIN);
 	}
@@ -312,7 +317,8 @@ route_status_name(enum route_status status)
 		[ROUTE_NO_DOMAIN] = "no_domain",
 		[ROUTE_NULL_MX] = "null_mx",
 		[ROUTE_BLOCKED] = "blocked",
-		[ROUTE_SELF] = "self" };
+		[ROUTE_SELF] = "self",
+		[ROUTE_NO_SOCKET] = "no_socket" };
 
 	return names[status];
 }

@@ -40,6 +40,7 @@ enum route_status {
 	ROUTE_NULL_MX, /* the domain takes no mail: 5.1.10 */
 	ROUTE_BLOCKED, /* only hosts that are not allowed: 5.4.4 */
 	ROUTE_SELF, /* we are its best host: 5.4.6 */
+	ROUTE_NO_SOCKET, /* no host could be judged for want of one: 4.3.0 */
 };
 
 struct route_result {
@@ -76,8 +77,14 @@ void route_cancel(struct route *route);
 /* A word for metrics. */
 const char *route_status_name(enum route_status status);
 
+enum route_may {
+	ROUTE_MAY,
+	ROUTE_MAY_NOT,
+	ROUTE_MAY_UNKNOWN, /* there was no socket to find out with */
+};
+
 /* May the worker connect there? `allowed` are exceptions by the operator. */
-bool route_may_connect(
+enum route_may route_may_connect(
     const struct net_peer *peer, const struct net_cidrs *allowed);
 
 #endif

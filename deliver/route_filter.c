@@ -6,6 +6,7 @@
  * The IANA special-purpose registries (RFC 6890), multicast, and IPv6 forms
  * that carry an IPv4 address, which are unwrapped and judged as that address.
  */
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -62,26 +63,19 @@ in_any(const unsigned char *ip, const struct block *v, size_t n)
 	return false;
 }
 
-static bool
-is_mapped(const struct net_peer *peer)
-{
-	static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(peer->ip, mapped, sizeof(mapped)) == 0;
-}
-
 /*
- * Is this our own address? Who connects there has it, too: the kernel is asked
- * which one it would give us. Nothing is sent for that.
+ * Is this our own address, which nobody may name? Who connects there has it,
+ * too: the kernel is asked which one it would give us. Nothing is sent for
+ * that.
  */
-static bool
-is_here(const struct net_peer *peer)
+static enum route_may
+unless_here(const struct net_peer *peer)
 {
 	struct sockaddr_in6 to = { .sin6_family = AF_INET6,
 		.sin6_port = htons(25) };
 	struct sockaddr_in to4 = { .sin_family = AF_INET,
 		.sin_port = htons(25) };
-	bool is_v4 = is_mapped(peer);
+	bool is_v4 = net_peer_is_v4(peer);
 	struct sockaddr *sa =
 	    is_v4 ? (struct sockaddr *)&to4 : (struct sockaddr *)&to;
 	socklen_t len = is_v4 ? sizeof(to4) : sizeof(to);
@@ -92,29 +86,30 @@ is_here(const struct net_peer *peer)
 	memcpy(&to.sin6_addr, peer->ip, 16);
 	memcpy(&to4.sin_addr, peer->ip + 12, 4);
 	fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd == -1)
-		return false;
+	if (fd == -1) /* no address of a family that the kernel lacks is ours */
+		return errno == EAFNOSUPPORT ? ROUTE_MAY : ROUTE_MAY_UNKNOWN;
 	same = connect(fd, sa, len) == 0 && getsockname(fd, sa, &len) == 0;
 	(void)close(fd);
 	if (!same)
-		return false;
+		return ROUTE_MAY;
 	net_peer_init(&ours, sa);
-	return memcmp(ours.ip, peer->ip, sizeof(ours.ip)) == 0;
+	return memcmp(ours.ip, peer->ip, sizeof(ours.ip)) == 0 ? ROUTE_MAY_NOT
+							       : ROUTE_MAY;
 }
 
-bool
+enum route_may
 route_may_connect(const struct net_peer *peer, const struct net_cidrs *allowed)
 {
 	bool is_public;
 
 	if (net_cidrs_has(allowed, peer))
-		return true;
-	if (is_mapped(peer))
+		return ROUTE_MAY;
+	if (net_peer_is_v4(peer))
 		is_public = !in_any(
 		    peer->ip, blocks, sizeof(blocks) / sizeof(blocks[0]));
 	else
 		is_public = (peer->ip[0] & 0xe0) == 0x20 &&
 			    !in_any(peer->ip, blocks6,
 				sizeof(blocks6) / sizeof(blocks6[0]));
-	return is_public && !is_here(peer);
+	return is_public ? unless_here(peer) : ROUTE_MAY_NOT;
 }

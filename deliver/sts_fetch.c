@@ -214,7 +214,7 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 	if (to->family != AF_INET && to->family != AF_INET6)
 		return CURL_SOCKET_BAD;
 	net_peer_init(&peer, &to->addr);
-	if (!route_may_connect(&peer, f->http->allowed))
+	if (route_may_connect(&peer, f->http->allowed) != ROUTE_MAY)
 		return CURL_SOCKET_BAD;
 	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }

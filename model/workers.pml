@@ -20,7 +20,8 @@
  *     live lease, and not while an operator said stop in any way;
  *   - who was told by a rule to wait or to fail sends nothing;
  *   - at most one copy reaches the peer, and one more for each that a person
- *     asked for, or once where the inbox said "retry once, may duplicate";
+ *     asked for, or once where the inbox said "retry once, may duplicate",
+ *     and that one to the host that may have the first (d.host_fits);
  *   - what may have been sent is left by a person only;
  *   - nothing is lost: it is in the queue, has ended, or waits for a person.
  *
@@ -40,6 +41,7 @@
 #define M_RULES_UNREAD 9	/* goes on whatever the rule says */
 #define M_RETRY_TWICE 10	/* "retry once" without counting */
 #define M_RESOLVED_BY_SWEEP 11	/* calls what may have been sent, sent */
+#define M_OTHER_HOST 12	/* asks any host once more */
 
 #ifndef WORKERS
 #define WORKERS 3
@@ -70,7 +72,7 @@ byte lease;		/* 0: none, else the worker's number */
 bool lease_over;	/* its time has run out */
 bool by_policy;
 bool may_duplicate;
-bool tried;		/* an attempt has had a result */
+bool once_more;	/* unsure_mx is known: it may have it, and is asked once more */
 byte stop = GO;
 byte mutant;
 
@@ -104,16 +106,15 @@ inline derive(by) {
 inline doubt() {
 	if
 	:: mutant != M_AUTO_RESEND && may_duplicate &&
-	    (!tried || mutant == M_RETRY_TWICE) ->
+	    (!once_more || mutant == M_RETRY_TWICE) ->
 		STEP(D_DEFERRED, A_WORKER);
 		if
-		:: !tried -> asked++
+		:: !once_more -> asked++; once_more = true
 		:: else
 		fi
 	:: mutant == M_AUTO_RESEND -> STEP(D_DEFERRED, A_WORKER)
 	:: else -> STEP(D_UNCERTAIN, A_WORKER)
-	fi;
-	tried = true
+	fi
 }
 
 /* d.lease_end */
@@ -131,7 +132,7 @@ inline lease_end() {
 inline pull_back(by) {
 	queued = false; lease = 0; lease_over = false;
 	if
-	:: row == D_DOT_SENT -> STEP(D_UNCERTAIN, by); tried = true
+	:: row == D_DOT_SENT -> STEP(D_UNCERTAIN, by)
 	:: else
 	fi;
 	if
@@ -163,7 +164,7 @@ inline done(what) {
 	if
 	:: MINE && (row == D_DOT_SENT || row == D_SENDING || IS_DUE) &&
 	    (row == D_DOT_SENT || what != D_DELIVERED) ->
-		tried = true; STEP(what, A_WORKER);
+		STEP(what, A_WORKER);
 		lease_end(); derive(A_WORKER)
 	:: else
 	fi
@@ -201,6 +202,7 @@ proctype worker(byte me)
 {
 	byte seen = GO;	/* the rule it was told, until it has obeyed */
 	bool passed;	/* fetches_1 asked the gate; it may rely on that or not */
+	bool other;	/* it talks to another host than the one that is known */
 
 	/* claim_due_1; nothing may ever be due again */
 end_claim:
@@ -259,7 +261,15 @@ leased:
 	:: atomic { true -> done(D_FAILED); goto gone }
 	:: atomic { true ->
 		if
+		:: skip
+		:: once_more -> other = true
+		fi;
+		if
 		GATE
+		:: MINE && !IS_STRICTER && !IS_HALTED && other &&
+		    mutant != M_OTHER_HOST ->
+			STEP(D_SENDING, A_WORKER); STEP(D_PENDING, A_WORKER);
+			done(D_DEFERRED); goto gone
 		:: else ->
 			assert((row == D_SENDING || IS_DUE) && lease == me);
 			assert(released == round && q_round == round);
@@ -275,7 +285,7 @@ leased:
 
 	/* The dot leaves, or does not. */
 	if
-	:: atomic { copies++; assert(copies <= 1 + asked) }
+	:: atomic { copies++; assert(copies <= 1 + asked && !other) }
 	:: goto gone
 	:: atomic { true -> done(D_DEFERRED); goto gone }	/* no answer of dot_1; 4xx */
 	:: atomic { true -> done(D_FAILED); goto gone }		/* 5xx */

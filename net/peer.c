@@ -34,7 +34,7 @@ net_peer_init(struct net_peer *peer, const struct sockaddr *addr)
 		memcpy(peer->ip, &in6.sin6_addr, 16);
 		peer->port = ntohs(in6.sin6_port);
 	}
-	if (memcmp(peer->ip, mapped, sizeof mapped) == 0)
+	if (net_peer_is_v4(peer))
 		inet_ntop(
 		    AF_INET, peer->ip + 12, peer->text, sizeof peer->text);
 	else
@@ -42,11 +42,17 @@ net_peer_init(struct net_peer *peer, const struct sockaddr *addr)
 }
 
 bool
+net_peer_is_v4(const struct net_peer *peer)
+{
+	return memcmp(peer->ip, mapped, sizeof mapped) == 0;
+}
+
+bool
 net_peer_is_local(const struct net_peer *peer)
 {
 	static const unsigned char zero[15];
 
-	if (memcmp(peer->ip, mapped, sizeof mapped) == 0)
+	if (net_peer_is_v4(peer))
 		return peer->ip[12] == 127;
 	return memcmp(peer->ip, zero, sizeof zero) == 0 && peer->ip[15] <= 1;
 }
@@ -55,7 +61,7 @@ void
 net_peer_group(const struct net_peer *peer, unsigned char group[16])
 {
 	memcpy(group, peer->ip, 16);
-	if (memcmp(peer->ip, mapped, sizeof mapped) != 0)
+	if (!net_peer_is_v4(peer))
 		memset(group + 8, 0, 8);
 }
 

@@ -34,6 +34,9 @@ struct net_cidrs {
 /* Unix sockets and unknown families become ::, port 0. */
 void net_peer_init(struct net_peer *peer, const struct sockaddr *addr);
 
+/* Is it an IPv4 address? */
+bool net_peer_is_v4(const struct net_peer *peer);
+
 /* Of this host itself: 127.0.0.0/8, ::1, or no address at all. */
 bool net_peer_is_local(const struct net_peer *peer);
 

@@ -192,6 +192,13 @@ BEGIN
 	    RETURNING 200, NULL::text, q.lease;
 END $$;
 
+-- How long a host has, that may have a message, to find it again (0102).
+CREATE FUNCTION d.unsure_wait() RETURNS interval LANGUAGE sql IMMUTABLE
+	RETURN interval '15 minutes';
+-- One host, however it is written.
+CREATE FUNCTION d.mx_canon(host text) RETURNS text LANGUAGE sql IMMUTABLE
+	STRICT RETURN d.low(rtrim(host, '.'));
+
 -- Where the inbox would rather have a duplicate than ask a person, a dot that
 -- was not answered is let go once more, to the same host: this one (0102), if
 -- there is time for it.
@@ -204,7 +211,7 @@ BEGIN
 	    AND a.dot_at IS NOT NULL AND x.may_duplicate
 	    AND EXISTS (SELECT 1 FROM d.send_q q WHERE q.message_id = mid
 	        AND q.tenant_id = t AND q.domain = dom AND q.give_up_at
-	        > clock_timestamp() + interval '15 minutes')
+	        > clock_timestamp() + d.unsure_wait())
 	    ORDER BY a.n DESC LIMIT 1);
 END $$;
 
@@ -223,7 +230,7 @@ BEGIN
 	    AND v.unsure_mx IS NULL) THEN
 		host := d.unsure_host(t, mid, dom);
 		due := greatest(due, clock_timestamp() + CASE WHEN host IS NOT NULL
-		    THEN interval '15 minutes' END);
+		    THEN d.unsure_wait() END);
 	END IF;
 	UPDATE d.delivery v SET status = CASE WHEN v.status = 1 THEN 0
 	    WHEN host IS NOT NULL AND v.unsure_mx IS NULL THEN 4 ELSE 6 END,
@@ -467,6 +474,26 @@ BEGIN
 	    AND a.domain = q.domain AND a.ended_at IS NULL);
 END $$;
 
+-- May what is marked go to this host? Who may have it already goes to the one
+-- that may have it, or where the rule says that decides (route_1), as who made
+-- that knows why (0102).
+CREATE FUNCTION d.host_fits(q d.send_q, host text) RETURNS boolean
+	LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN NOT EXISTS (SELECT 1 FROM d.delivery v
+	    WHERE v.message_id = q.message_id AND v.tenant_id = q.tenant_id
+	    AND v.domain = q.domain AND v.status = 1 AND v.unsure_mx IS NOT NULL
+	    AND d.mx_canon(v.unsure_mx) IS DISTINCT FROM d.mx_canon(host))
+	    OR coalesce((SELECT r.action = 'r' AND d.mx_canon(r.host)
+	        = d.mx_canon(host_fits.host) FROM d.route r
+	    WHERE r.tenant_id IN (0, q.tenant_id)
+	    AND r.inbox_id IN (0, q.inbox_id) AND r.domain IN ('*', q.domain)
+	    AND r.action <> 't' AND r.ended_at IS NULL
+	    AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())
+	    ORDER BY r.tenant_id <> 0 OR r.action = 'r', r.inbox_id = 0,
+	    r.tenant_id = 0, r.domain = '*', r.route_id DESC LIMIT 1), false);
+END $$;
+
 -- Before MAIL FROM: these recipients are being sent now, if that may go on.
 CREATE FUNCTION api.attempt_1(t bigint, mid uuid, dom text, lease uuid,
 	mx text, tls text, ix int[]) RETURNS TABLE (status int, code text, n int,
@@ -551,6 +578,12 @@ BEGIN
 		RETURN;
 	END IF;
 	reason := d.gate('dot', 'o', t, mid, dom, l.q);
+	IF reason IS NULL AND NOT d.host_fits(l.q, dot_1.host) THEN
+		reason := 'host';
+		PERFORM d.mark(t, mid, dom, '{}'), d.note(t, 'worker:'
+		    || (l.q).worker, 'dot.refused', mid, json_build_object(
+		    'reason', reason, 'domain', dom, 'host', dot_1.host)::text);
+	END IF;
 	IF reason IS NOT NULL THEN
 		IF reason IN ('round', 'test') THEN
 			PERFORM d.mark(t, mid, dom, '{}');
@@ -687,7 +720,7 @@ BEGIN
 	IF 6 = ANY (result) THEN
 		unsure := d.unsure_host(t, mid, dom);
 		due := greatest(due, clock_timestamp() + CASE WHEN unsure IS NOT NULL
-		    THEN interval '15 minutes' END);
+		    THEN d.unsure_wait() END);
 	END IF;
 	UPDATE d.delivery v SET status = CASE WHEN u.r = 6
 	    AND unsure IS NOT NULL AND v.unsure_mx IS NULL THEN 4 ELSE u.r END,

@@ -58,15 +58,16 @@ END $$;
 -- Of the leases that are alive, those that the gate lets go on (d.gate), with
 -- what is needed to say so. `due`: the states of the recipients that are
 -- named, one at least and none twice, or, where none are, of any; not `never`:
--- those of no other. Without names only where all go together. Inlined,
--- like d.gate_why: one plan each for a call that asks it.
+-- those of no other. Without names only where all go together. `hosts`: where
+-- to, which must be where it may be already (0102); NULL: that is not asked
+-- yet. Inlined, like d.gate_why: one plan each for a call that asks it.
 CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
-	alive int[], lo uuid, hi uuid, due smallint[], never smallint[],
-	now_at timestamptz) RETURNS TABLE (i bigint) LANGUAGE sql STABLE AS $$
+	hosts text[], alive int[], lo uuid, hi uuid, due smallint[],
+	never smallint[], now_at timestamptz) RETURNS TABLE (i bigint) LANGUAGE sql STABLE AS $$
 	WITH g AS MATERIALIZED (
-		SELECT x.i, x.t, x.mid, x.dom, x.ix::smallint[] AS ix
-		FROM unnest(ts, mids, doms, ixs) WITH ORDINALITY
-	        x(t, mid, dom, ix, i)
+		SELECT x.i, x.t, x.mid, x.dom, x.host, x.ix::smallint[] AS ix
+		FROM unnest(ts, mids, doms, ixs, hosts) WITH ORDINALITY
+	        x(t, mid, dom, ix, host, i)
 		JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
 		    AND q.domain = x.dom
 		JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
@@ -84,12 +85,14 @@ CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
 	SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
 	    AND v.message_id BETWEEN lo AND hi
 	    AND v.tenant_id = g.t AND v.domain = g.dom
-	GROUP BY g.i, g.ix
+	GROUP BY g.i, g.ix, g.host
 	HAVING CASE WHEN g.ix IS NULL THEN bool_or(v.status = ANY (due))
 	    ELSE cardinality(g.ix) > 0 AND cardinality(g.ix) = count(*)
 	        FILTER (WHERE v.ix = ANY (g.ix) AND v.status = ANY (due)) END
 	AND bool_and(v.status <> ALL (never)
 	    OR coalesce(v.ix = ANY (g.ix), false))
+	AND bool_and(v.unsure_mx IS NULL OR hosts IS NULL OR v.ix <> ALL (g.ix)
+	    OR d.mx_canon(v.unsure_mx) IS NOT DISTINCT FROM d.mx_canon(g.host))
 	AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
 	    WHERE e.entry IN (v.canon, '@' || v.domain)
 	    AND e.ended_at IS NULL AND (e.expires_at IS NULL
@@ -127,7 +130,7 @@ BEGIN
 	lo := l.lo;
 	hi := l.hi;
 	RETURN QUERY WITH g AS MATERIALIZED (SELECT y.i FROM d.gate_set(ts, mids,
-	    doms, NULL, l.alive, lo, hi, '{0,1,4}', '{2}', now_at) y)
+	    doms, NULL, NULL, l.alive, lo, hi, '{0,1,4}', '{2}', now_at) y)
 	SELECT 200, NULL::text, x.i::int, y.deployment, y.epoch,
 	    m.tenant_id,
 	    m.inbox_id, m.version, r.round, m.test, m.digest, m.mail_from,
@@ -185,7 +188,7 @@ BEGIN
 	lo := l.lo;
 	hi := l.hi;
 	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
-	    FROM d.gate_set(ts, mids, doms, attempts_1.ixs, l.alive, lo, hi,
+	    FROM d.gate_set(ts, mids, doms, attempts_1.ixs, NULL, l.alive, lo, hi,
 	        '{0,1,4}', '{1,2}', now_at) y
 	    JOIN unnest(ts, mids, doms, mxs, tlss, attempts_1.ixs)
 	        WITH ORDINALITY x(t, mid, dom, mx, tls, ixs, i) ON x.i = y.i
@@ -243,7 +246,7 @@ BEGIN
 	-- A new look: nothing of an inbox that is locked changes any more.
 	now_at := clock_timestamp();
 	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
-	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, l.alive, lo, hi,
+	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, mxs, l.alive, lo, hi,
 	        '{0,1,4}', '{2}', now_at) y
 	    JOIN unnest(ts, mids, doms, dots_1.ixs, mxs, tlss)
 	        WITH ORDINALITY x(t, mid, dom, ixs, mx, tls, i) ON x.i = y.i

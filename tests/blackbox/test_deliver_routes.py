@@ -11,6 +11,7 @@ import pytest
 from tests.blackbox.test_deliver_mx import may_listen
 from tests.fake.dns import FakeDns
 from tests.fake.mx import CLOSE, FakeMx
+from tests.lib import postern
 from tests.lib.relaying import PASSWORD, USER, Relaying
 
 ONE = "127.31.0.1"
@@ -230,3 +231,30 @@ def test_only_who_administers_it(r, domain):
     rule(r, "suspend", "theirs.example")
     assert r.sql("SELECT * FROM api.route_end_1(%s, 0, %s, 'x')", hers,
                  number(r), user="l_ctl")[0]["status"] == 403
+
+
+def test_the_last_gate_knows_the_host(r, domain):
+    """A rule names another host for what one may have already, and ends while
+    that one is talked to: the dot stays. While there is one, it goes there."""
+    box = r.add_inbox("gate-%s@acme.example" % domain.split(".")[0])
+    r.set_mode(box, 4)
+    r.sql("UPDATE d.inbox SET may_duplicate = true WHERE inbox_id = %s",
+          box.inbox_id)
+    r.one.script["dot"] = CLOSE
+    mid = r.submit(box=box, rcpts=["ann@" + domain])
+    r.wait_state(mid, "deferred", timeout=30)
+    via(r, domain)
+    gate = r.mx.hold("DATA")
+    r.due(mid)
+    gate.reached()
+    r.signed_in("route", "remove", number(r), "--reason", "over")
+    gate.open()
+    postern.wait_until("the gate refuses", lambda: [
+        1 for d in r.deliveries(mid)
+        if d["reply"] == "another host may have the message"])
+    assert not r.mx.messages
+    r.wait_state(mid, "deferred")
+    via(r, domain)
+    r.due(mid)
+    r.wait_state(mid, "sent", timeout=30)
+    assert len(r.mx.messages) == len(r.one.messages) == 1

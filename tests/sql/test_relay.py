@@ -52,8 +52,8 @@ def attempt(w, L, ix=(1,)):
     return r["n"]
 
 
-def dot(w, L, ix=(1,)):
-    return call1(w.wk, "dot_1", ix=list(ix), **L)
+def dot(w, L, ix=(1,), host="mx.example"):
+    return call1(w.wk, "dot_1", ix=list(ix), host=host, safety="TLSv1.3", **L)
 
 
 def done(w, L, results, retry=60):
@@ -433,6 +433,63 @@ def test_retry_once_after_a_lost_worker(w, x, su):
             assert in_a_quarter(su, m)
             assert one(su, "SELECT unsure_mx FROM d.delivery WHERE "
                        "message_id = %s", m["mid"]) == "mx.example"
+
+
+def unsure(w, x, su):
+    """Leased once more, after a dot at mx.example without a reply."""
+    su.cursor().execute("UPDATE d.inbox SET may_duplicate = true "
+                        "WHERE inbox_id = %s", (x.inbox,))
+    m = approved(w, x, ["a@x.example", "b@x.example"])
+    L, = claim(w, m)
+    attempt(w, L, (1, 2))
+    assert dot(w, L, (1,))["go"]
+    assert done(w, L, {1: UNCERTAIN, 2: LATER})["status"] == 200
+    due_now(su, m)
+    return m, claim(w, m)[0]
+
+
+@pytest.mark.parametrize("host,go", [
+    ("mx2.example", False), (None, False), ("", False), ("x.mx.example", False),
+    ("mx.example", True), ("MX.Example", True), ("mx.example.", True)])
+def test_the_last_gate_knows_the_host(w, x, su, host, go):
+    """Decision 0102, whatever the worker thinks."""
+    m, L = unsure(w, x, su)
+    attempt(w, L)
+    r = dot(w, L, host=host)
+    assert (r["status"], r["go"], r["reason"]) == (
+        200, go, None if go else "host")
+    if go:
+        assert rows_of(su, m) == [DOT, LATER]
+        return
+    assert rows_of(su, m) == [PENDING, LATER]
+    assert one(su, "SELECT dot_at FROM d.attempt WHERE message_id = %s "
+               "ORDER BY n DESC LIMIT 1", m["mid"]) is None
+    assert '"reason" : "host"' in one(
+        su, "SELECT detail FROM d.audit WHERE message_id = %s "
+        "AND event = 'dot.refused'", m["mid"])
+    # Nobody else waits for that host; the lease goes on.
+    assert dot(w, L, (2,), host=host)["go"]
+    assert done(w, L, {1: LATER, 2: DONE})["status"] == 200
+    assert rows_of(su, m) == [LATER, DONE]
+
+
+@pytest.mark.parametrize("rule,go", [
+    (("*", "r", "Hub.example"), True), (("x.example", "r", "hub.example"), True),
+    (("*", "r", "other.example"), False), (("y.example", "r", "hub.example"), False),
+    (("*", "t", None), False)])
+def test_the_last_gate_knows_who_was_named(w, x, su, rule, go):
+    """Who names another host knows why."""
+    m, L = unsure(w, x, su)
+    attempt(w, L)
+    su.cursor().execute(
+        "INSERT INTO d.route (tenant_id, inbox_id, domain, action, host, port,"
+        " reason, created_by) VALUES (%s, 0, %s, %s, %s, %s, 'r', 'op')",
+        (x.tenant, *rule, 25 if rule[2] else None))
+    try:
+        assert dot(w, L, host="hub.example")["go"] is go
+    finally:
+        su.cursor().execute("UPDATE d.route SET ended_at = now()")
+    assert rows_of(su, m) == [DOT if go else PENDING, LATER]
 
 
 def test_no_retry_when_the_time_is_over(w, x, su):

@@ -56,11 +56,11 @@ def attempts(w, leases, ix=None):
         **lists(leases))}
 
 
-def dots(w, leases, ix=None):
+def dots(w, leases, ix=None, mxs=None):
     ix = ix or [(1,)] * len(leases)
     return {r["i"] for r in call(
         w.wk, "dots_1", ixs=list(map(text, ix)),
-        mxs=["mx.example"] * len(leases), tlss=["TLSv1.3"] * len(leases),
+        mxs=mxs or ["mx.example"] * len(leases), tlss=["TLSv1.3"] * len(leases),
         **lists(leases))}
 
 
@@ -454,3 +454,16 @@ def test_listed_between_the_two_gates(w, x, su):
     assert dots(w, [L]) == set()
     assert dot(w, L)["reason"] == "list"
     assert rows_of(su, m) == [LISTED]
+
+
+def test_a_set_leaves_out_who_is_at_another_host(w, x, su):
+    """Decision 0102; dot_1 says why, or sees the rule that names it."""
+    ms, leases = some(w, x, 4)
+    for m, mx in zip(ms, ("mx.example", "MX.example.", "mx2.example", None)):
+        su.cursor().execute("UPDATE d.delivery SET unsure_mx = %s "
+                            "WHERE message_id = %s", (mx, m["mid"]))
+    assert dots(w, leases, mxs=[None] * 4) == {4}
+    assert dots(w, leases[:3]) == {1, 2}
+    assert rows_of(su, ms[2]) == [PENDING]
+    assert dot(w, leases[2])["reason"] == "host"
+    assert dots(w, leases[2:3], mxs=["mx2.example"]) == {1}

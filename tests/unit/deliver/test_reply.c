@@ -10,6 +10,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "deliver/backoff.h"
@@ -234,11 +235,35 @@ test_addresses(void **state)
 			net_peer_init(&peer, (struct sockaddr *)&v6);
 		else
 			fail();
-		assert_int_equal(
-		    route_may_connect(&peer, &none), addresses[i].may);
+		assert_int_equal(route_may_connect(&peer, &none),
+		    addresses[i].may ? ROUTE_MAY : ROUTE_MAY_NOT);
 		if (strcmp(text, "127.0.0.1") == 0)
-			assert_true(route_may_connect(&peer, &loopback));
+			assert_int_equal(
+			    route_may_connect(&peer, &loopback), ROUTE_MAY);
 	}
+}
+
+/* Whether it is our own cannot be said without a socket: no, then. */
+static void
+test_no_socket(void **state)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET };
+	struct rlimit was, none;
+	struct net_cidrs nobody = { 0 };
+	struct net_peer peer;
+	enum route_may may;
+
+	(void)state;
+	assert_int_equal(inet_pton(AF_INET, "8.8.8.8", &v4.sin_addr), 1);
+	net_peer_init(&peer, (struct sockaddr *)&v4);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	may = route_may_connect(&peer, &nobody);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(may, ROUTE_MAY_UNKNOWN);
+	assert_int_equal(route_may_connect(&peer, &nobody), ROUTE_MAY);
 }
 
 static void
@@ -269,6 +294,7 @@ main(void)
 		cmocka_unit_test(test_stuffing),
 		cmocka_unit_test(test_incomplete),
 		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_no_socket),
 		cmocka_unit_test(test_backoff),
 	};
 
