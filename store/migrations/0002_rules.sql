@@ -275,6 +275,7 @@ CREATE FUNCTION d.enqueue(mid uuid, t bigint, i bigint, v smallint,
 	SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	stamp float8;
+	named timestamptz;
 	-- Where the queue stands: a tenant without a backlog comes next, however
 	-- much another has waiting since before.
 	base float8 := least(extract(epoch FROM due), (SELECT min(q.vt)
@@ -290,13 +291,16 @@ BEGIN
 	    FROM unnest(rcpts) WITH ORDINALITY x(a, ix)
 	    ON CONFLICT DO NOTHING;
 	-- Not before the moment the agent named, and not in front of others then.
-	SELECT greatest(due, to_timestamp(m.send_at / 1000000.0)) INTO due
+	SELECT to_timestamp(m.send_at / 1000000.0) INTO named
 	    FROM d.message m WHERE m.message_id = mid AND m.tenant_id = t
 	    AND m.version = v;
+	IF named > due THEN
+		due := named;
+		stamp := greatest(stamp, extract(epoch FROM due));
+	END IF;
 	INSERT INTO d.send_q (message_id, tenant_id, inbox_id, domain, version,
 	    round, digest, vt, due_at, give_up_at, stale_at, mode)
-	    SELECT DISTINCT mid, t, i, x.domain, v, r, dig,
-	    greatest(stamp, extract(epoch FROM due)), due,
+	    SELECT DISTINCT mid, t, i, x.domain, v, r, dig, stamp, due,
 	    due + interval '72 hours', least(e.at + n.approve_ttl,
 	    to_timestamp(e.expiry / 1000000.0),
 	    to_timestamp(nullif(m.not_after, 0) / 1000000.0)), e.mode

@@ -64,6 +64,16 @@ def done(w, L, results, retry=60):
                  retry_seconds=retry, mx_result="mx", **L)
 
 
+def test_who_has_no_backlog_is_next(w, x, su):
+    """Of a tenant's many, the first is before another's one, and no more."""
+    y = w.inbox(w.tenants[1], "one-%s@t1.example" % uuid7())
+    su.cursor().execute("DELETE FROM d.fair")
+    first, second, third, other = [
+        one(su, "SELECT vt FROM d.send_q WHERE message_id = %s",
+            approved(w, who)["mid"]) for who in (x, x, x, y)]
+    assert other <= first < second < third
+
+
 def test_the_plain_way(w, x, su):
     m = approved(w, x, ["a@x.example", "b@x.example", "c@y.example"])
     L1, L2 = claim(w, m)
