@@ -31,7 +31,7 @@ class Gate:
 
     def __call__(self, session, line):
         self.here.release()
-        self.go.wait(60)
+        self.go.wait(120)  # longer than a worker that stops awaits a reply
         return None
 
     def reached(self, timeout=30):
