@@ -75,7 +75,8 @@ view_box_rules(struct buf *out, const struct view_shell *shell,
 	HTML(out,
 	    LIT("</ul><p class=\"small muted\">A rule applies only when every "
 		"recipient is covered, nothing is attached, and nothing in "
-		"the mail is a reason to look.</p>"));
+		"the mail is a reason to look. When you end one, what it "
+		"let through and is not sent yet is held again.</p>"));
 	if (view->box->may_loosen)
 		put_new_rule(out, shell, view);
 	HTML(out, LIT("</section>"));

@@ -72,11 +72,26 @@ words_reasons(struct arena *mem, const char *reasons)
 	return kept;
 }
 
+/* Why mail that was released waits again (d.gate_why, api.sweep_1). */
+static const struct {
+	const char *name, *label;
+} again[] = {
+	{ "aged", "The approval was too old" },
+	{ "expired", "The approval was too old" },
+	{ "tightened", "The inbox was made stricter" },
+	{ "rule_ended", "The rule that let it leave was ended" },
+};
+
 const char *
 words_held(struct arena *mem, const char *reasons)
 {
-	const char *more = words_reasons(mem, reasons);
+	const char *more;
+	size_t i;
 
+	for (i = 0; i < sizeof(again) / sizeof(again[0]); i++)
+		if (strcmp(reasons, again[i].name) == 0)
+			return again[i].label;
+	more = words_reasons(mem, reasons);
 	if (more != NULL)
 		return more;
 	return strstr(reasons, policy_hold_reason_name(HOLD_MODE)) != NULL

@@ -162,7 +162,8 @@ policy_dot_ask(const struct policy_dot *d)
 		return DOT_EXPIRE;
 	if (d->is_suppressed)
 		return DOT_SUPPRESS;
-	if (d->by_policy && d->mode_now < d->mode_released)
+	if (d->by_policy &&
+	    (d->mode_now < d->mode_released || d->is_rule_ended))
 		return DOT_HOLD;
 	if (d->is_paused || d->is_suspended)
 		return DOT_DEFER;

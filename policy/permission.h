@@ -164,6 +164,7 @@ struct policy_dot {
 	bool is_past_not_after;
 	bool is_suppressed; /* suppression or a block list */
 	bool by_policy;
+	bool is_rule_ended; /* a rule that let policy release it */
 	enum policy_mode mode_released; /* when policy released it */
 	enum policy_mode mode_now;
 };
@@ -188,13 +189,16 @@ enum policy_dot_verdict {
       !d->is_suppressed;
   ensures tightened_never_goes:
     d->by_policy && d->mode_now < d->mode_released ==> \result != DOT_GO;
+  ensures ended_rule_never_goes:
+    d->by_policy && d->is_rule_ended ==> \result != DOT_GO;
   ensures stale_first:
     !d->lease_is_ours || !d->round_is_current || !d->is_released ||
     d->row != DELIVERY_SENDING ==> \result == DOT_STALE;
   ensures pause_keeps_the_message:
     \result == DOT_EXPIRE ==> d->is_past_not_after;
   ensures hold_only_when_tightened:
-    \result == DOT_HOLD ==> d->by_policy && d->mode_now < d->mode_released;
+    \result == DOT_HOLD ==> d->by_policy &&
+      (d->mode_now < d->mode_released || d->is_rule_ended);
   ensures goes_when_it_may:
     d->row == DELIVERY_SENDING && d->lease_is_ours && d->round_is_current &&
     d->is_released && !d->is_paused && !d->is_suspended && !d->is_canceled &&

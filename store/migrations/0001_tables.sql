@@ -124,6 +124,8 @@ CREATE TABLE d.inbox (
 	suspended_at timestamptz,
 	deleted_at timestamptz,
 	alarm text,
+	-- Has an allow rule of it been ended? Then the sweep looks for its mail.
+	rules_ended boolean NOT NULL DEFAULT false,
 	plan text NOT NULL DEFAULT 'default',
 	lim_hour int NOT NULL CHECK (lim_hour >= 0),
 	lim_day int NOT NULL CHECK (lim_day >= 0),

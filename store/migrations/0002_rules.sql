@@ -176,6 +176,24 @@ BEGIN
 		FROM unnest(rcpts) x);
 END $$;
 
+-- Was this released by rules, of which so many have been ended since that they
+-- do not cover every recipient any more? Rules that have run out or are used
+-- up only release nothing new.
+CREATE FUNCTION d.rule_ended(mid uuid, t bigint, v smallint, r smallint)
+	RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN EXISTS (SELECT 1 FROM d.release z
+	    JOIN d.message m ON m.message_id = z.message_id
+	        AND m.tenant_id = z.tenant_id AND m.version = z.version
+	    WHERE z.message_id = mid AND z.tenant_id = t AND z.version = v
+	    AND z.round = r AND z.by_what = 'r'
+	    AND EXISTS (SELECT 1 FROM unnest(m.rcpt) x WHERE NOT EXISTS (SELECT 1
+	        FROM d.allow_rule u WHERE u.tenant_id = t
+	        AND u.inbox_id = z.inbox_id AND u.ended_at IS NULL
+	        AND u.entry IN (d.canon(x), '@' || d.domain_of(x)))));
+END $$;
+
 CREATE FUNCTION d.has_release(mid uuid, t bigint, v smallint, r smallint)
 	RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp AS $$

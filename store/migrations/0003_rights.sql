@@ -121,7 +121,7 @@ SELECT d.let('p_review', 'release', 'INSERT', 'scope');
 SELECT d.let('p_review', 'delivery', 'UPDATE (status, reply, next_attempt_at)',
 	'scope');
 SELECT d.let('p_review', 'inbox', 'UPDATE (mode, mode_epoch, paused_at,
-	suspended_at, alarm, touched)', 'scope');
+	suspended_at, alarm, rules_ended, touched)', 'scope');
 SELECT d.let('p_review', 'tenant', 'SELECT', 'all');
 SELECT d.let('p_review', 'tenant', 'UPDATE (paused_at)', 'tenant');
 SELECT d.let('p_review', 'tenant_key', 'SELECT', 'all');
@@ -233,6 +233,8 @@ GRANT EXECUTE ON FUNCTION d.weeks_ahead() TO p_ctl, p_read;
 GRANT EXECUTE ON FUNCTION d.log_place() TO p_read;
 
 SET LOCAL ROLE p_policy;
+GRANT EXECUTE ON FUNCTION d.rule_ended(uuid, bigint, smallint, smallint)
+	TO p_relay;
 GRANT EXECUTE ON FUNCTION d.has_release(uuid, bigint, smallint, smallint)
 	TO p_submit, p_review, p_relay, p_ctl;
 GRANT EXECUTE ON FUNCTION d.votes_suffice(uuid, bigint, smallint, smallint,

@@ -356,6 +356,8 @@ CREATE FUNCTION d.gate_why(m d.message, z d.release, q d.send_q, b d.inbox,
 	    WHEN z.expiry <= d.us(now_at) OR q.stale_at <= now_at
 	        AND m.not_after = 0 THEN 'expired'
 	    WHEN z.by_what <> 'o' AND b.mode < z.mode THEN 'mode'
+	    WHEN z.by_what = 'r' AND d.rule_ended(z.message_id, z.tenant_id,
+	        z.version, z.round) THEN 'rule_ended'
 	    WHEN b.suspended_at IS NOT NULL OR b.deleted_at IS NOT NULL
 	        OR n.disabled_at IS NOT NULL THEN 'suspended'
 	    WHEN b.paused_at IS NOT NULL OR n.paused_at IS NOT NULL OR halted
@@ -392,7 +394,7 @@ BEGIN
 	END IF;
 	IF why = 'not_after' THEN
 		PERFORM d.pull_back(t, mid, why, 4::smallint, false);
-	ELSIF why IN ('expired', 'mode') THEN
+	ELSIF why IN ('expired', 'mode', 'rule_ended') THEN
 		PERFORM d.pull_back(t, mid, why, 1::smallint, false);
 	ELSIF why IN ('suspended', 'paused') THEN
 		UPDATE d.delivery v SET status = 4, next_attempt_at = later
@@ -878,17 +880,20 @@ BEGIN
 	IF c > 0 OR k > 0 THEN
 		RETURN;
 	END IF;
-	-- Released by a mode that is stricter now.
+	-- Released by a mode that is stricter now, or by a rule that was ended.
 	c := 0;
-	FOR g IN SELECT y.tenant_id, y.message_id FROM (
+	FOR g IN SELECT y.tenant_id, y.message_id, y.stricter FROM (
 	    SELECT DISTINCT ON (q.message_id, q.tenant_id) q.tenant_id,
-	    q.inbox_id, q.message_id FROM d.send_q q JOIN d.inbox x
+	    q.inbox_id, q.message_id, x.mode < q.mode AS stricter
+	    FROM d.send_q q JOIN d.inbox x
 	        ON x.tenant_id = q.tenant_id AND x.inbox_id = q.inbox_id
-	        AND x.mode < q.mode
+	        AND (x.mode < q.mode OR x.rules_ended AND d.rule_ended(
+	            q.message_id, q.tenant_id, q.version, q.round))
 	    WHERE q.mode IS NOT NULL AND q.lease IS NULL
 	    ORDER BY q.message_id, q.tenant_id LIMIT most) y
 	    ORDER BY y.tenant_id, y.inbox_id LOOP
-		c := c + d.sweep_one(g.tenant_id, g.message_id, 'tightened',
+		c := c + d.sweep_one(g.tenant_id, g.message_id, CASE
+		    WHEN g.stricter THEN 'tightened' ELSE 'rule_ended' END,
 		    1::smallint)::int;
 	END LOOP;
 	RETURN QUERY SELECT 200, NULL::text, 'tightened', c, c > 0;

@@ -210,6 +210,10 @@ BEGIN
 		RETURN QUERY SELECT 403, 'missing_permission';
 		RETURN;
 	END IF;
+	-- The inbox first, as every gate does: who has asked for a dot has it,
+	-- and of the others none leaves by this rule (d.rule_ended).
+	UPDATE d.inbox y SET rules_ended = true WHERE y.tenant_id = w.tenant_id
+	    AND y.inbox_id = w.inbox_id;
 	UPDATE d.allow_rule y SET ended_at = clock_timestamp()
 	    WHERE y.rule_id = rule AND y.tenant_id = w.tenant_id;
 	PERFORM d.note(w.tenant_id, 'op:' || o.operator_id::text, 'allow.end',

@@ -158,6 +158,9 @@ class Case:
             2, detail, None)
         self.nothing_left()
         assert r.audit(self.mid) == [*SUBMITTED, *events]
+        if detail is not None:
+            page = r.pages.call("GET", "/m/" + public_id(self.mid))[2]
+            assert "The approval was too old" in page
         assert r.pages.approve(self.mid) == 303
         r.due(self.mid)
         self.sent_once(round=2)

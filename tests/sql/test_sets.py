@@ -251,6 +251,8 @@ SPOILS = {
     "stale": "UPDATE d.send_q SET stale_at = now() WHERE message_id = %(m)s",
     "mode": "UPDATE d.release SET by_what = 'm', mode = 4, mode_epoch = 1 "
             "WHERE message_id = %(m)s",
+    "rule ended": "UPDATE d.release SET by_what = 'r', mode = 2, "
+                  "mode_epoch = 1 WHERE message_id = %(m)s",
     "inbox paused": "UPDATE d.inbox SET paused_at = now() "
                     "WHERE inbox_id = %(i)s",
     "suspended": "UPDATE d.inbox SET suspended_at = now() "
@@ -274,6 +276,8 @@ UNDO = {
     "state": "UPDATE d.state SET state = 7 WHERE message_id = %(m)s",
     "mode": "UPDATE d.release SET by_what = 'o', mode = NULL, "
             "mode_epoch = NULL WHERE message_id = %(m)s",
+    "rule ended": "UPDATE d.release SET by_what = 'o', mode = NULL, "
+                  "mode_epoch = NULL WHERE message_id = %(m)s",
     "tenant paused": "UPDATE d.tenant SET paused_at = NULL",
     "disabled": "UPDATE d.tenant SET disabled_at = NULL",
     "global": "UPDATE d.global_pause SET paused_at = NULL",

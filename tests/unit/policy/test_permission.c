@@ -183,6 +183,8 @@ want_dot(const struct policy_dot *d)
 		return DOT_SUPPRESS;
 	if (d->by_policy && d->mode_now < d->mode_released)
 		return DOT_HOLD;
+	if (d->by_policy && d->is_rule_ended)
+		return DOT_HOLD;
 	return d->is_paused || d->is_suspended ? DOT_DEFER : DOT_GO;
 }
 
@@ -190,7 +192,7 @@ static void
 test_dot(void **unused)
 {
 	(void)unused;
-	for (unsigned i = 0; i < 9u * 25 * 512; i++) {
+	for (unsigned i = 0; i < 9u * 25 * 1024; i++) {
 		unsigned bits = i / (9 * 25);
 		struct policy_dot d = {
 			.row = i % 9,
@@ -203,6 +205,7 @@ test_dot(void **unused)
 			.is_past_not_after = bits & 64,
 			.is_suppressed = bits & 128,
 			.by_policy = bits & 256,
+			.is_rule_ended = bits & 512,
 			.mode_released = i / 9 % 5,
 			.mode_now = i / 45 % 5,
 		};
