@@ -19,10 +19,10 @@
 #define LONG_RUN 14 /* digits of the shortest number without gaps */
 
 enum pair {
-	LETTER = 1, /* "yJ" of eyJ, "AK" of AKIA, "IA" of ASIA, "Iz" of AIza */
+	LETTER = 1, /* "yJ" of eyJ, "IA" of ASIA, "SG" of SG., "hv" of hvs. */
 	UNDERLINE = 2, /* the last two of "ghp_" and others */
-	HYPHEN = 4, /* of "glpat-" and others */
-	SLASH = 8, /* "://" */
+	HYPHEN = 4, /* of "glpat-" and others; "tK" of AccountKey */
+	SLASH = 8, /* "://", ":A" of bots; U+3164 and its like */
 	GAP = 16, /* behind a group of digits */
 	COUNTRY = 32, /* "E8" of DE89, an IBAN */
 	CHARACTER = 64, /* in UTF-8, that turns, hides or is a tag */
@@ -51,21 +51,31 @@ static const unsigned char first[256] = { ['0'] = GAP,
 	['E'] = COUNTRY | HYPHEN,
 	['F'] = COUNTRY,
 	['G'] = COUNTRY,
-	['H'] = COUNTRY,
+	['H'] = COUNTRY | UNDERLINE,
 	['I'] = COUNTRY | LETTER,
 	['J'] = COUNTRY,
 	['K'] = COUNTRY,
-	W10('L', COUNTRY),
+	['L'] = COUNTRY,
+	['M'] = COUNTRY,
+	['N'] = COUNTRY,
+	['O'] = COUNTRY,
+	['P'] = COUNTRY,
+	['Q'] = COUNTRY,
+	['R'] = COUNTRY,
+	['S'] = COUNTRY | LETTER | UNDERLINE,
+	['T'] = COUNTRY,
+	['U'] = COUNTRY,
 	['V'] = COUNTRY,
 	['W'] = COUNTRY,
 	['X'] = COUNTRY | HYPHEN,
-	['Y'] = COUNTRY,
+	['Y'] = COUNTRY | HYPHEN,
 	['Z'] = COUNTRY,
 	['a'] = HYPHEN,
 	['b'] = HYPHEN,
 	['c'] = UNDERLINE,
 	['e'] = UNDERLINE,
 	['f'] = UNDERLINE,
+	['h'] = LETTER | UNDERLINE,
 	['i'] = HYPHEN,
 	['j'] = HYPHEN,
 	['k'] = HYPHEN | UNDERLINE,
@@ -82,23 +92,29 @@ static const unsigned char first[256] = { ['0'] = GAP,
 	['-'] = DASHES,
 	[0xc2] = CHARACTER,
 	[0xcd] = CHARACTER,
-	[0xe1] = CHARACTER,
+	[0xe1] = CHARACTER | SLASH,
 	[0xe2] = CHARACTER,
-	[0xef] = CHARACTER,
+	[0xe3] = SLASH,
+	[0xef] = CHARACTER | SLASH,
 	[0xf0] = CHARACTER,
 	[0xf3] = CHARACTER };
 
 static const unsigned char second[256] = {
-	W10('0', COUNTRY), ['A'] = LETTER, ['J'] = LETTER, ['K'] = LETTER,
-	['z'] = LETTER, ['_'] = UNDERLINE, ['-'] = HYPHEN | GAP | DASHES,
-	[' '] = GAP, ['/'] = SLASH, [0xad] = CHARACTER, /* U+00AD */
+	W10('0', COUNTRY), ['A'] = LETTER | SLASH, ['G'] = LETTER,
+	['J'] = LETTER, ['K'] = LETTER | HYPHEN, ['v'] = LETTER, ['z'] = LETTER,
+	['_'] = UNDERLINE, ['-'] = HYPHEN | GAP | DASHES, [' '] = GAP,
+	['.'] = GAP, ['/'] = SLASH, [0xc2] = GAP, /* of U+00A0 */
+	[0xe2] = GAP, /* of U+202F */
+	[0xad] = CHARACTER, /* U+00AD */
 	[0xa0] = CHARACTER, /* U+180E, U+E0000 ... */
 	[0x80] = CHARACTER, /* U+200B ... */
 	[0x8f] = CHARACTER, /* U+034F */
 	[0x81] = CHARACTER, /* U+2060 ... */
 	[0xb8] = CHARACTER, /* U+FE00 ... */
 	[0xbb] = CHARACTER, /* U+FEFF */
-	[0x9f] = CHARACTER /* U+1F3F4 */
+	[0x9f] = CHARACTER, /* U+1F3F4 */
+	[0x85] = SLASH, /* U+115F, U+3164 */
+	[0xbe] = SLASH, /* U+FFA0 */
 };
 
 struct skip {
@@ -174,12 +190,15 @@ long_run(const struct skip *s, const unsigned char *p)
 static const unsigned char *
 group_start(const struct skip *s, const unsigned char *p)
 {
-	const unsigned char *run = run_start(s, p);
-	ptrdiff_t n = p + 1 - run;
+	ptrdiff_t gap = p[1] == 0xc2 ? 2 : p[1] == 0xe2 ? 3 : 1, n;
+	const unsigned char *run;
 
-	if (s->end - p <= 4 || !is_digit(p[2]))
+	if (s->end - p <= gap + 3 || !is_digit(p[gap + 1]))
 		return NULL;
-	if (n == 3 ? p[1] == '-' && p[4] == '-' : n == 4 && is_digit(p[4]))
+	run = run_start(s, p);
+	n = p + 1 - run;
+	if (n == 3 ? p[1] == '-' && p[4] == '-'
+		   : n == 4 && is_digit(p[gap + 3]))
 		return run;
 	return NULL;
 }

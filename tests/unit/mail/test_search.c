@@ -141,11 +141,96 @@ static const struct want secrets[] = {
 	{ "Note: this :// is none", 0 },
 };
 
+/* Known by a name before them, their shape, or the URL they are in. */
+#define AWS "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tu"
+#define HEX "0123456789abcdef0123456789abcdef"
+#define SHA1 "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+#define AZURE                                                                  \
+	"Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tuQ3egRZ7xJ2mnP4tuWGdyb3FYQ3eg" \
+	"RZ7xJ2mn/4tuAbCdEf"
+static const struct want named[] = {
+	{ "aws_secret_access_key = " AWS "\r\n", F(ACCESS_TOKEN) },
+	{ "export AWS_SECRET_ACCESS_KEY='" AWS "'", F(ACCESS_TOKEN) },
+	{ "{\"SecretAccessKey\": \"" AWS "\"}", F(ACCESS_TOKEN) },
+	{ "<SecretAccessKey>" AWS "</SecretAccessKey>", F(ACCESS_TOKEN) },
+	{ "secretAccessKey:" AWS, F(ACCESS_TOKEN) },
+	{ AWS, 0 }, /* could be anything */
+	{ "aws_secret_access_key = " SHA1, 0 },
+	{ "aws_secret_access_key = " AWS "x", 0 },
+	{ "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCY"
+	  "EXAMPLEKEY",
+	    0 },
+	{ "aws_secret_access_key = YOUR_SECRET_ACCESS_KEY", 0 },
+	{ "aws_secret_access_key" AWS, 0 },
+	{ "the secret_access_key of " AWS, 0 },
+	{ "AccountName=acme;AccountKey=" AZURE "==;Endpoint", F(ACCESS_TOKEN) },
+	{ "AccountKey=" AZURE, 0 },
+	{ "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErC"
+	  "z4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+	    0 }, /* of the emulator */
+	{ "SharedAccessKey=Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tu123=",
+	    F(ACCESS_TOKEN) },
+	{ "SharedAccessKeyName=RootManageSharedAccessKey", 0 },
+	{ "TWILIO_AUTH_TOKEN=" HEX, F(ACCESS_TOKEN) },
+	{ "auth_token: " HEX "0", 0 },
+	{ "auth_token=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 0 },
+	{ "etag: " HEX, 0 },
+};
+
+static const struct want shaped[] = {
+	{ "SK" HEX, F(ACCESS_TOKEN) },
+	{ "AC" HEX, 0 }, /* the account, which is no secret */
+	{ "TASK" HEX, 0 },
+	{ "SK" HEX "00", 0 },
+	{ "key SG"
+	  ".Q3egRZ7xJ2mnP4tuWGdyb3"
+	  ".FYQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mnP4tu-",
+	    F(ACCESS_TOKEN) },
+	{ "SG.Q3egRZ7xJ2mnP4tuWGdyb3.FYQ3egRZ7xJ2mnP4tuWGdyb3", 0 },
+	{ "USG.Q3egRZ7xJ2mnP4tuWGdyb3.FYQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mnP4"
+	  "tu-",
+	    0 },
+	{ "St. Gallen (SG. Switzerland)", 0 },
+	{ "VAULT_TOKEN=hvs"
+	  ".CAESIQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mnP4tu",
+	    F(ACCESS_TOKEN) },
+	{ "hvs.Q3egRZ7xJ2mn", 0 },
+	{ "hvs.a-name-of-a-host-as-long-as-that.example", 0 },
+	{ "hvx.CAESIQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mnP4tu", 0 },
+	{ "https://hooks.slack"
+	  ".com/services/T0A1B2C3D/B0A1B2C3D/Q3egRZ7xJ2mnP4tuWGdyb3FY",
+	    F(ACCESS_TOKEN) },
+	{ "https://hooks.slack"
+	  ".com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
+	    0 },
+	{ "https://hooks.slack.com/services/T0A1B2C3D/B0A1B2C3D/", 0 },
+	{ "https://api.slack.com/services/T0A1B2C3D/B0A1B2C3D/"
+	  "Q3egRZ7xJ2mnP4tuWGdyb3FY",
+	    0 },
+	{ "token 123456789"
+	  ":AAQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ",
+	    F(ACCESS_TOKEN) },
+	{ "https://api.telegram.org/bot123456789"
+	  ":AAQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ/getMe",
+	    F(ACCESS_TOKEN) },
+	{ "123456789:AAQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7x", 0 },
+	{ "x123456789:AAQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ", 0 },
+	{ "1234:AAQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ", 0 },
+	{ "at 10:AM", 0 },
+	{ "PuTTY-User-Key-"
+	  "File-3: ssh-ed25519\r\nEncryption: none",
+	    F(PRIVATE_KEY) },
+	{ "PuTTY-User-Key-File-2 is the older form", 0 },
+	{ "PuTTY-User-Key-File-N: ", 0 },
+};
+
 static void
 test_secrets(void **state)
 {
 	(void)state;
 	SEARCH(secrets);
+	SEARCH(named);
+	SEARCH(shaped);
 }
 
 static void
@@ -159,6 +244,22 @@ test_numbers(void **state)
 		{ "378282246310005", F(CARD_NUMBER) },
 		{ "card=6011111111111117", F(CARD_NUMBER) },
 		{ "3056 930902 5904", F(CARD_NUMBER) },
+		{ "4111.1111.1111.1111", F(CARD_NUMBER) },
+		{ "4111\xc2\xa0\x31\x31\x31\x31\xc2\xa0\x31\x31\x31\x31"
+		  "\xc2\xa0\x31\x31\x31\x31.",
+		    F(CARD_NUMBER) },
+		{ "4111\xe2\x80\xaf\x31\x31\x31\x31\xe2\x80\xaf\x31\x31\x31"
+		  "\x31\xe2\x80\xaf\x31\x31\x31\x31",
+		    F(CARD_NUMBER) },
+		{ "3782.822463.10005", F(CARD_NUMBER) },
+		{ "4111.1111.1111.1112", 0 },
+		{ "version 4111.1111.1111.1111.2", 0 },
+		{ "1.4111.1111.1111.1111", 0 },
+		{ "4111\xc2\xa0\x31\x31\x31\x31 1111 1111", 0 },
+		{ "4111\xc2\xb7\x31\x31\x31\x31\xc2\xb7\x31\x31\x31\x31"
+		  "\xc2\xb7\x31\x31\x31\x31",
+		    0 },
+		{ "10.20.30.40, 192.168.100.200, 1.234.567,89", 0 },
 		{ "4111 1111 1111 1112", 0 }, /* the check digit is wrong */
 		{ "1234 5678 9012 3452", 0 }, /* right, but of no scheme */
 		{ "4111-1111 1111-1111", 0 }, /* mixed gaps */
@@ -206,6 +307,16 @@ test_characters(void **state)
 		{ "pass\xc2\xad\xc2\xadword", F(TEXT_INVISIBLE) },
 		{ "pass\xcd\x8fword", F(TEXT_INVISIBLE) },
 		{ "pass\xe2\xa0\x80word", F(TEXT_INVISIBLE) },
+		{ "pass\xe3\x85\xa4word", F(TEXT_INVISIBLE) },
+		{ "pass\xe1\x85\xa0word", F(TEXT_INVISIBLE) },
+		{ "pass\xef\xbe\xa0word", F(TEXT_INVISIBLE) },
+		{ "\xea\xb0\x80\xe3\x85\xa4\xeb\x82\x98", 0 },
+		{ "a \xe3\x85\xa4 b", 0 },
+		{ "a\xe3\x85\x8b"
+		  "b\xe3\x80\x80"
+		  "c\xef\xbd\xb1"
+		  "d",
+		    0 }, /* letters, and a wide space that is seen */
 		{ "Donau\xc2\xad"
 		  "dampf\xc2\xadschiff",
 		    0 }, /* where it may be cut */

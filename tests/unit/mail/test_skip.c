@@ -91,11 +91,23 @@ test_pieces(void **state)
 		"378282246310005", "30569309025904", "3782 822463 10005",
 		"4111", "1111", "219-09-9999", "219",
 		"DE89 3704 0044 0532 0130 00", "DE89", "A", "DE", "z", "K", "I",
-		"_", "1", "23", "\xe2\x80\x8b", "\xe2\x80\xae", "\xe2\x80\x99",
-		"\xc2\xad", "\xef\xbb\xbf", "\xef\xb8\x80",
-		"\xef\xb8\x81\xef\xb8\x82", "\xf0\x9f\x8f\xb4",
-		"\xf3\xa0\x81\xa7", "\xf3\xa0\x81\xbf", "\xe2", "\x80", "\xf3",
-		"word", ",", "." };
+		"_", "1", "23", "SG.", "hvs.", ".", "SK", "secretAccessKey",
+		"SECRET_ACCESS_KEY", "AccountKey", "auth_token", "=", "\": \"",
+		"Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tu",
+		"Q3egRZ7xJ2mnP4tuWGdyb3", "0123456789abcdef0123456789abcdef",
+		"PuTTY-User-Key-File-3: ",
+		"hooks.slack.com/services/T0A1B2C3D/", "B0A1B2C3D/", "/bot",
+		"123456789:AA", "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ", "\xc2\xa0",
+		"\xe2\x80\xaf", "\xe3\x85\xa4", "\xe1\x85\x9f", "\xef\xbe\xa0",
+		"\xe3\x81\x82", "4111.1111.1111.1111",
+		"4111\xc2\xa0"
+		"1111\xc2\xa0"
+		"1111\xc2\xa0"
+		"1111",
+		"\xe2\x80\x8b", "\xe2\x80\xae", "\xe2\x80\x99", "\xc2\xad",
+		"\xef\xbb\xbf", "\xef\xb8\x80", "\xef\xb8\x81\xef\xb8\x82",
+		"\xf0\x9f\x8f\xb4", "\xf3\xa0\x81\xa7", "\xf3\xa0\x81\xbf",
+		"\xe2", "\x80", "\xf3", "word", ",", "." };
 	char text[TEXT_MAX];
 	size_t i, k, n, most, found = 0;
 
@@ -115,7 +127,7 @@ test_pieces(void **state)
 		}
 		found += found_in((struct str){ text, n });
 	}
-	assert_true(found > TEXTS);
+	assert_true(found > TEXTS / 2);
 }
 
 /* Runs of few characters, in which most pairs are worth a look. */
@@ -123,16 +135,19 @@ static void
 test_bytes(void **state)
 {
 	static const char *const sets[] = { "0123456789- AZ", "AKIyJz_-0",
-		"-BEGIN ", "\xe2\x80\x8b\xae\xf3\xa0\x81\xad\xc2\xefx" };
+		"-BEGIN ", "\xe2\x80\x8b\xae\xf3\xa0\x81\xad\xc2\xefx",
+		"0123.\xc2\xa0\xe2\x80\xaf ", ":A/SGKhvs.0f",
+		"\xe1\xe3\xef\x85\xbe\xa4\x9f\xa0x" };
 	char text[TEXT_MAX];
-	size_t i, n, most, of;
+	const char *set;
+	size_t i, n, most;
 
 	(void)state;
 	for (i = 0; i < TEXTS; i++) {
-		of = strlen(sets[i % 4]);
+		set = sets[i % (sizeof(sets) / sizeof(sets[0]))];
 		most = any(60);
 		for (n = 0; n < most; n++)
-			text[n] = sets[i % 4][any((uint32_t)of)];
+			text[n] = set[any((uint32_t)strlen(set))];
 		(void)found_in((struct str){ text, n });
 	}
 }
@@ -146,22 +161,65 @@ test_tokens(void **state)
 	static const char jwt[] = "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkw"
 				  "In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P";
 	static const char openai[] =
-	    OPENAI_MARK "Q3EGRZ7XJ2MNP4TUabcdefghijkmnpqrstvwxyz";
+	    FINDING_OPENAI_MARK "Q3EGRZ7XJ2MNP4TUabcdefghijkmnpqrstvwxyz";
 	char text[200];
 	size_t i, at;
 	int n;
 
 	(void)state;
-	for (i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++)
+	for (i = 0; finding_tokens[i].n > 0; i++)
 		for (at = 0; at < 20; at++) {
+			const struct finding_token *k = &finding_tokens[i];
+
 			n = snprintf(text, sizeof(text), "%*s%s%.*s", (int)at,
-			    "", tokens[i].prefix,
-			    tokens[i].rest == 16 ? 16 : 70,
-			    tokens[i].rest == 60            ? jwt
-			    : tokens[i].rest == OPENAI_REST ? openai
-							    : rest);
+			    "", k->prefix,
+			    k->rest == FINDING_AWS_REST ? 16 : 70,
+			    k->rest == FINDING_JWT_REST      ? jwt
+			    : k->rest == FINDING_OPENAI_REST ? openai
+							     : rest);
 			assert_int_equal(
 			    found_in((struct str){ text, (size_t)n }), 1);
+		}
+}
+
+/* The same for what has no prefix in that table. */
+static void
+test_others(void **state)
+{
+	static const char *const all[][2] = {
+		{ "SG.Q3egRZ7xJ2mnP4tuWGdyb3.",
+		    "FYQ3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mnP4tu-" },
+		{ "hvs.", "Q3egRZ7xJ2mnP4tuWGdyb3FY" },
+		{ "SK", "0123456789abcdef0123456789abcdef" },
+		{ "aws_secret_access_key = ",
+		    "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tu" },
+		{ "AWS_SECRET_ACCESS_KEY=",
+		    "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tu" },
+		{ "\"secretAccessKey\": \"",
+		    "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mn/4tu\"" },
+		{ "SharedAccessKey=",
+		    "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ2mnP4tu123=" },
+		{ "TWILIO_AUTH_TOKEN=", "0123456789abcdef0123456789abcdef" },
+		{ "https://hooks.slack.com/services/",
+		    "T0A1B2C3D/B0A1B2C3D/Q3egRZ7xJ2mnP4tuWGdyb3FY" },
+		{ "123456789:AA", "Q3egRZ7xJ2mnP4tuWGdyb3FYQ3egRZ7xJ" },
+		{ "PuTTY-User-Key-File-3: ", "ssh-ed25519" },
+		{ "4111.1111.", "1111.1111" },
+		{ "4111\xc2\xa0", "1111\xc2\xa0\x31\x31\x31\x31\xc2\xa0"
+				  "1111" },
+		{ "a\xe3\x85\xa4", "b" },
+	};
+	char text[200];
+	size_t i, at;
+	int n;
+
+	(void)state;
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		for (at = 0; at < 20; at++) {
+			n = snprintf(text, sizeof(text), "%*s%s%s", (int)at, "",
+			    all[i][0], all[i][1]);
+			if (found_in((struct str){ text, (size_t)n }) != 1)
+				fail_msg("not found in %s", text);
 		}
 }
 
@@ -189,6 +247,7 @@ main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_amid_hyphens),
 	};
 
