@@ -275,7 +275,7 @@ configured(struct ctl *ctl, const struct ctl_command *c,
 		conf_show(ctl->conf, "posternctl", stdout);
 		return 0;
 	}
-	if (code == 'k') {
+	if (code == 'k' || c == NULL) {
 		(void)printf("posternctl: %s is usable\n", ctl->conf_path);
 		return 0;
 	}
