@@ -1223,12 +1223,13 @@ BEGIN
 	        WHERE g.paused_at IS NOT NULL) THEN 'warning' ELSE 'ok' END,
 	        coalesce((SELECT 'since ' || g.paused_at::text
 	        FROM d.global_pause g WHERE g.paused_at IS NOT NULL), 'off'),
-	        'resume on the operators'' page'),
+	        'posternctl resume --all, or on the operators'' page'),
 	    ('deployment', CASE WHEN EXISTS (SELECT 1 FROM d.deployment)
 	        THEN 'ok' ELSE 'error' END, 'deployment id',
 	        'posternctl migrate'),
 	    ('operator', CASE WHEN EXISTS (SELECT 1 FROM d.operator) THEN 'ok'
-	        ELSE 'warning' END, 'somebody can sign in',
+	        ELSE 'warning' END, CASE WHEN EXISTS (SELECT 1 FROM d.operator)
+	        THEN 'somebody' ELSE 'nobody' END || ' can sign in',
 	        'open the operators'' page with the setup token'),
 	    ('alarms', CASE WHEN EXISTS (SELECT 1 FROM d.inbox x
 	        WHERE x.alarm IS NOT NULL) THEN 'error' ELSE 'ok' END,
@@ -1248,10 +1249,12 @@ BEGIN
 	        WHERE y.state = 11) THEN 'warning' ELSE 'ok' END, (SELECT
 	        count(*)::text FROM d.state y WHERE y.state = 11)
 	        || ' messages may have been sent',
-	        'decide on the message''s page'),
+	        'posternctl uncertain list; decide on the message''s page'),
 	    ('long leases', CASE WHEN EXISTS (SELECT 1 FROM d.send_q q
 	        WHERE q.lease_until < clock_timestamp() - interval '5 minutes')
-	        THEN 'warning' ELSE 'ok' END, 'dead leases are swept',
+	        THEN 'warning' ELSE 'ok' END, (SELECT count(*)::text
+	        FROM d.send_q q WHERE q.lease_until < clock_timestamp()
+	        - interval '5 minutes') || ' leases ended and were not swept',
 	        'start postern-deliver'))
 	    x(finding, level, detail, fix);
 END $$;

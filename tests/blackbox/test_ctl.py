@@ -363,6 +363,11 @@ def test_doctor_gives_each_finding_its_fix(site):
         assert row["level"] in ("ok", "info", "warning", "error")
         assert row["fix"] or row["level"] == "ok", row
     os.chmod(site.path("keys", "review.key"), 0o644)
+    said = {r["finding"]: r for r in json.loads(
+        site.run("--json", "doctor").stdout)}
+    assert said["operator"]["level"] == "warning"
+    assert said["operator"]["detail"] == "nobody can sign in"
+    assert said["long leases"]["detail"].startswith("0 leases")
     text = site.run("doctor").stdout
     os.chmod(site.path("keys", "review.key"), 0o600)
     assert "review.key has mode 644" in text and "fix: chmod 0600" in text
