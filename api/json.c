@@ -10,6 +10,23 @@
 
 #define DEPTH_MAX 32
 
+/* Do so many stand there, in strings too, that half the depth is passed? */
+static bool
+has_many(const char *p, size_t n, char c)
+{
+	const char *end = p + n;
+	int seen = 0;
+
+	while (p < end && seen <= DEPTH_MAX / 2) {
+		p = memchr(p, c, (size_t)(end - p));
+		if (p == NULL)
+			return false;
+		seen++;
+		p++;
+	}
+	return seen > DEPTH_MAX / 2;
+}
+
 /* jansson's own limit is 2048; ours keeps its stack use small. */
 static bool
 is_too_deep(const char *p, size_t n)
@@ -42,7 +59,7 @@ api_json_object(const char *p, size_t n, struct api_fault *fault)
 	json_error_t err;
 	json_t *root;
 
-	if (is_too_deep(p, n)) {
+	if ((has_many(p, n, '{') || has_many(p, n, '[')) && is_too_deep(p, n)) {
 		api_fault_set(fault, E_MALFORMED_JSON, NULL,
 		    "nested more than %d deep", DEPTH_MAX);
 		return NULL;

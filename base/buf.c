@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 #include "base/buf.h"
 
-#include <openssl/crypto.h>
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/xalloc.h"
 
@@ -26,7 +25,7 @@ void
 buf_wipe(struct buf *b)
 {
 	if (b->p != NULL)
-		OPENSSL_cleanse(b->p, b->cap);
+		explicit_bzero(b->p, b->cap);
 	b->n = 0;
 }
 
@@ -39,7 +38,7 @@ buf_reserve(struct buf *b, size_t n)
 		return b->p + b->n;
 	BUG_ON(n > SIZE_MAX / 4 || b->n > SIZE_MAX / 4);
 	while (cap < b->n + n)
-		cap *= 2;
+		cap *= cap < 1024 ? 4 : 2; /* realloc() costs more than room */
 	b->p = xrealloc(b->p, cap);
 	b->cap = cap;
 	return b->p + b->n;

@@ -160,7 +160,11 @@ add_kv(struct buf *out, const struct log_kv *kv)
 		buf_add(out, number, dec_encode(number, kv->v.i));
 		return;
 	case LOG_KV_UINT:
-		buf_printf(out, "%llu", kv->v.u);
+		if (kv->v.u > INT64_MAX)
+			buf_printf(out, "%llu", kv->v.u);
+		else
+			buf_add(
+			    out, number, dec_encode(number, (int64_t)kv->v.u));
 		return;
 	case LOG_KV_BOOL:
 		buf_puts(out, kv->v.i ? "true" : "false");

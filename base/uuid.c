@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "base/uuid.h"
 
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <stdio.h>
@@ -19,15 +20,45 @@ static struct {
 	unsigned count;
 } last;
 
+#define RANDOM 10 /* of one id */
+
+/* Random bytes of the next ids: one call of the kernel for many. */
+static struct {
+	unsigned char b[25 * RANDOM]; /* up to 256 come whole */
+	size_t left;
+} ahead;
+
+static void
+after_fork(void)
+{
+	ahead.left = 0;
+}
+
+static const unsigned char *
+take_random(void)
+{
+	static bool told;
+
+	if (!told)
+		BUG_ON(pthread_atfork(NULL, NULL, after_fork) != 0);
+	told = true;
+	if (ahead.left == 0) {
+		BUG_ON(getrandom(ahead.b, sizeof(ahead.b), 0) !=
+		       (ssize_t)sizeof(ahead.b));
+		ahead.left = sizeof(ahead.b);
+	}
+	ahead.left -= RANDOM;
+	return ahead.b + ahead.left;
+}
+
 struct uuid
 uuid_v7_new(void)
 {
 	struct uuid u;
 	uint64_t ms = (uint64_t)(clock_real_us() / 1000);
-	unsigned char r[10];
+	const unsigned char *r = take_random();
 	int i;
 
-	BUG_ON(getrandom(r, sizeof(r), 0) != (ssize_t)sizeof(r));
 	if (ms > last.ms) {
 		last.ms = ms;
 		last.count = (unsigned)(r[8] << 8 | r[9]) & 0x7ff;

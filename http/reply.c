@@ -38,7 +38,10 @@ http_reply_header(struct http_request *req, const char *name, const char *value)
 	}
 	if (strcasecmp(name, "Cache-Control") == 0)
 		req->has_cache_control = true;
-	buf_printf(&req->extra, "%s: %s\r\n", name, value);
+	buf_puts(&req->extra, name);
+	buf_puts(&req->extra, ": ");
+	buf_puts(&req->extra, value);
+	buf_puts(&req->extra, "\r\n");
 }
 
 static bool
@@ -58,12 +61,16 @@ add_line(struct buf *out, const char *name, const char *value)
 static void
 add_date(struct buf *out)
 {
-	char text[64];
+	static _Thread_local char text[64];
+	static _Thread_local time_t of;
 	time_t now = time(NULL);
 	struct tm tm;
 
-	gmtime_r(&now, &tm);
-	strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	if (text[0] == '\0' || now != of) {
+		gmtime_r(&now, &tm);
+		strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+		of = now;
+	}
 	add_line(out, "Date: ", text);
 }
 

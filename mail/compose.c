@@ -202,7 +202,8 @@ list_put(struct work *w, const char *header, const char *field,
 	if (n > MAILBOX_LIST_MAX)
 		return fail(w->err, E_TOO_MANY_RECIPIENTS, field,
 		    "It has more than %d addresses.", MAILBOX_LIST_MAX);
-	buf_printf(w->out, "%s: ", header);
+	buf_puts(w->out, header);
+	buf_puts(w->out, ": ");
 	for (i = 0; i < n; i++) {
 		(void)snprintf(at, sizeof(at), "%s[%zu]", field, i);
 		if (i > 0)
@@ -362,28 +363,16 @@ multipart_next(struct work *w, int level, bool last)
 	buf_puts(w->out, last ? "--\r\n" : "\r\n");
 }
 
-/* LF, CR and CRLF all become CRLF, as text must have it. */
 static void
 text_put(struct work *w, const char *type, struct str s)
 {
 	struct buf flat = { 0 };
-	size_t i, from = 0;
 
-	(void)buf_reserve(&flat, s.n + s.n / 32 + 1);
-	for (i = 0; i < s.n; i++) {
-		if (s.p[i] != '\r' && s.p[i] != '\n')
-			continue;
-		buf_add(&flat, s.p + from, i - from);
-		buf_add(&flat, "\r\n", 2);
-		if (s.p[i] == '\r' && i + 1 < s.n && s.p[i + 1] == '\n')
-			i++;
-		from = i + 1;
-	}
-	buf_add(&flat, s.p + from, s.n - from);
-	buf_printf(w->out,
-	    "Content-Type: text/%s; charset=utf-8\r\n"
-	    "Content-Transfer-Encoding: base64\r\n\r\n",
-	    type);
+	transfer_crlf(&flat, s);
+	buf_puts(w->out, "Content-Type: text/");
+	buf_puts(w->out, type);
+	buf_puts(w->out, "; charset=utf-8\r\n"
+			 "Content-Transfer-Encoding: base64\r\n\r\n");
 	transfer_base64_lines(w->out, buf_str(&flat));
 	buf_free(&flat);
 }

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/sha.h>
 #include <sodium.h>
 
 #include "base/buf.h"
 #include "base/codec.h"
+#include "base/sha256.h"
 #include "base/xalloc.h"
 
 #define PREFIX "sha256:"
@@ -39,7 +39,7 @@ digest_compute(unsigned char out[DIGEST_LEN], const struct digest_input *in)
 	buf_lp(&b, in->body_tag, 32);
 	buf_u64(&b, in->send_at);
 	buf_u64(&b, in->not_after);
-	SHA256(b.p, b.n, out);
+	sha256(out, b.p, b.n);
 	buf_free(&b);
 }
 

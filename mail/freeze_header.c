@@ -148,11 +148,15 @@ rcpt_add(void *arg, const struct mailbox *m)
 
 	address_carried(text, &m->address);
 	search_name(a->f->info, m);
-	if (a->kind != 'r')
-		buf_printf(&a->f->info->rcpt, "%c %s\n", a->kind, text);
-	else
-		finding_search_reply(&m->address, a->f->conf->inbox,
-		    finding_note, &a->f->info->findings);
+	if (a->kind != 'r') {
+		buf_putc(&a->f->info->rcpt, a->kind);
+		buf_putc(&a->f->info->rcpt, ' ');
+		buf_puts(&a->f->info->rcpt, text);
+		buf_putc(&a->f->info->rcpt, '\n');
+		return true;
+	}
+	finding_search_reply(&m->address, a->f->conf->inbox, finding_note,
+	    &a->f->info->findings);
 	return true;
 }
 
@@ -317,19 +321,42 @@ read_context(struct freeze_info *info, const struct header_field *field)
 	buf_free(&text);
 }
 
+/* vsnprintf() takes longer than all the rest of a header. */
 static void
-add_missing(struct freeze_header *f, const struct header *h)
+header_put(struct buf *out, const char *name, const char *value)
 {
-	char date[40], id[BASE32_LEN(16) + 1];
+	buf_puts(out, name);
+	buf_puts(out, value);
+	buf_puts(out, "\r\n");
+}
 
-	header_date_format(date, f->conf->now_us);
+static void
+received_put(const struct freeze_header *f, const char *date)
+{
+	char id[UUID_ID_MAX];
+
+	uuid_to_id(id, "msg_", &f->conf->message);
+	buf_puts(f->out, "Received: by ");
+	buf_add_str(f->out, f->conf->hostname);
+	buf_puts(f->out, " (Postern) with ");
+	buf_puts(f->out, f->conf->with);
+	buf_puts(f->out, " id ");
+	buf_puts(f->out, id);
+	header_put(f->out, "; ", date);
+}
+
+static void
+add_missing(struct freeze_header *f, const struct header *h, const char *date)
+{
+	char id[BASE32_LEN(16) + 1];
+
 	if (header_find(h, "Date", 0) == NULL)
-		buf_printf(f->out, "Date: %s\r\n", date);
+		header_put(f->out, "Date: ", date);
 	if (!f->info->has_message_id) {
 		base32_encode(id, f->conf->message.b, 16);
 		(void)snprintf(f->info->message_id, sizeof(f->info->message_id),
 		    "<%s@%.200s>", id, address_domain(f->conf->inbox).p);
-		buf_printf(f->out, "Message-ID: %s\r\n", f->info->message_id);
+		header_put(f->out, "Message-ID: ", f->info->message_id);
 	}
 	if (header_find(h, "MIME-Version", 0) == NULL &&
 	    (header_find(h, "Content-Type", 0) != NULL ||
@@ -341,21 +368,18 @@ add_missing(struct freeze_header *f, const struct header *h)
 static void
 write_header(struct freeze_header *f, const struct header *h)
 {
-	char date[40], id[UUID_ID_MAX];
+	char date[40];
 	size_t i;
 
 	header_date_format(date, f->conf->now_us);
-	uuid_to_id(id, "msg_", &f->conf->message);
-	buf_printf(f->out, "Received: by %.*s (Postern) with %s id %s; %s\r\n",
-	    (int)f->conf->hostname.n, f->conf->hostname.p, f->conf->with, id,
-	    date);
+	received_put(f, date);
 	for (i = 0; i < h->count; i++) {
 		if (is_removed(f, &h->field[i]))
 			read_context(f->info, &h->field[i]);
 		else
 			buf_add_str(f->out, h->field[i].raw);
 	}
-	add_missing(f, h);
+	add_missing(f, h, date);
 	buf_puts(f->out, "\r\n");
 }
 

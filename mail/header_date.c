@@ -2,7 +2,6 @@
 /* header_date.c - RFC 5322 3.3, without the obsolete forms. */
 #include "mail/header.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -126,6 +125,14 @@ header_date_valid(struct str s)
 	       memchr(s.p + 1, '(', s.n - 1) == NULL;
 }
 
+/* Exactly `n` digits. */
+static void
+digits_put(char *to, int n, int v)
+{
+	for (; n-- > 0; v /= 10)
+		to[n] = (char)('0' + v % 10);
+}
+
 void
 header_date_format(char out[40], int64_t us)
 {
@@ -133,11 +140,15 @@ header_date_format(char out[40], int64_t us)
 		"Fri", "Sat" };
 	time_t t = (time_t)(us / 1000000);
 	struct tm tm;
-	int n;
 
-	BUG_ON(gmtime_r(&t, &tm) == NULL);
-	n = snprintf(out, 40, "%s, %02d %.3s %04d %02d:%02d:%02d +0000",
-	    wday[tm.tm_wday], tm.tm_mday, months + 3 * tm.tm_mon,
-	    tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
-	BUG_ON(n < 0 || n >= 40);
+	BUG_ON(gmtime_r(&t, &tm) == NULL || tm.tm_year < -1900 ||
+	       tm.tm_year > 9999 - 1900);
+	memcpy(out, "Www, dd Mmm yyyy hh:mm:ss +0000", 32);
+	memcpy(out, wday[tm.tm_wday], 3);
+	digits_put(out + 5, 2, tm.tm_mday);
+	memcpy(out + 8, months + 3 * tm.tm_mon, 3);
+	digits_put(out + 12, 4, tm.tm_year + 1900);
+	digits_put(out + 17, 2, tm.tm_hour);
+	digits_put(out + 20, 2, tm.tm_min);
+	digits_put(out + 23, 2, tm.tm_sec);
 }

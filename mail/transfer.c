@@ -257,3 +257,32 @@ transfer_words(struct buf *out, struct str s, bool phrase, size_t column)
 	else if (!fold_plain(out, s, column))
 		encode_words(out, s, column);
 }
+
+/* Where the next `c` from `from` on stands; the end when there is none. */
+static size_t
+next_of(struct str s, size_t from, char c)
+{
+	const char *p = from < s.n ? memchr(s.p + from, c, s.n - from) : NULL;
+
+	return p != NULL ? (size_t)(p - s.p) : s.n;
+}
+
+void
+transfer_crlf(struct buf *out, struct str s)
+{
+	size_t from = 0, cr = next_of(s, 0, '\r'), lf = next_of(s, 0, '\n');
+	size_t end;
+
+	(void)buf_reserve(out, s.n + s.n / 32 + 1);
+	while (cr < s.n || lf < s.n) {
+		end = cr < lf ? cr : lf;
+		buf_add(out, s.p + from, end - from);
+		buf_add(out, "\r\n", 2);
+		from = end + (lf == cr + 1 && lf < s.n ? 2 : 1);
+		if (cr < from)
+			cr = next_of(s, from, '\r');
+		if (lf < from)
+			lf = next_of(s, from, '\n');
+	}
+	buf_add(out, s.p + from, s.n - from);
+}

@@ -36,5 +36,7 @@ void transfer_base64_lines(struct buf *out, struct str s);
  * stands already.
  */
 void transfer_words(struct buf *out, struct str s, bool phrase, size_t column);
+/* LF, CR and CRLF all become CRLF, as text must have it. */
+void transfer_crlf(struct buf *out, struct str s);
 
 #endif

@@ -10,10 +10,9 @@
 #include <sodium.h>
 #include <string.h>
 
-#include <openssl/sha.h>
-
 #include "base/buf.h"
 #include "base/codec.h"
+#include "base/sha256.h"
 #include "base/xalloc.h"
 
 #define SECRET_CHARS 52 /* base32 of 32 bytes */
@@ -168,7 +167,7 @@ seal_token_idem(struct secret *idem, const struct secret *s)
 void
 seal_auth_hash(unsigned char out[32], const struct secret *a)
 {
-	SHA256(a->b, a->n, out);
+	sha256(out, a->b, a->n);
 }
 
 void

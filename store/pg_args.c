@@ -4,7 +4,7 @@
  */
 #include "store/pg.h"
 
-#include <openssl/crypto.h>
+#include <string.h>
 
 #include "base/xalloc.h"
 
@@ -263,7 +263,7 @@ void
 pg_args_free(struct pg_args *a)
 {
 	if (a->data.p != NULL)
-		OPENSSL_cleanse(a->data.p, a->data.n);
+		explicit_bzero(a->data.p, a->data.n);
 	buf_free(&a->data);
 	a->n = 0;
 	a->array = 0;

@@ -13,15 +13,23 @@
 #define EPOCH_2000 INT64_C(946684800000000)
 #define NO_COLUMN -1
 
-/* PQfnumber() copies and folds its argument; our names are exact. */
+/*
+ * PQfnumber() copies and folds its argument; our names are exact. They are
+ * asked for in about their order, so each search begins where the last ended.
+ */
 static int
 find(const struct pg_result *res, const char *col)
 {
-	int i, n = PQnfields(res);
+	static _Thread_local int next;
+	int left, n = PQnfields(res);
+	const char *name;
 
-	for (i = 0; i < n; i++) {
-		if (strcmp(PQfname(res, i), col) == 0)
-			return i;
+	for (left = n; left > 0; left--, next++) {
+		if (next >= n)
+			next = 0;
+		name = PQfname(res, next);
+		if (name[0] == col[0] && strcmp(name, col) == 0)
+			return next++;
 	}
 	return NO_COLUMN;
 }

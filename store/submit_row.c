@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "base/xalloc.h"
 #include "policy/mode.h"
 #include "seal/note.h"
@@ -281,7 +282,7 @@ submit_fill_key(struct submit *s)
 	if (!s->has_idem)
 		return false;
 	ctx = EVP_MD_CTX_new();
-	BUG_ON(ctx == NULL || !EVP_DigestInit_ex(ctx, EVP_sha256(), NULL));
+	BUG_ON(ctx == NULL || !EVP_DigestInit_ex(ctx, sha256_md(), NULL));
 	if (s->env.idem_key.n > 0) {
 		EVP_DigestUpdate(ctx, "r:", 2);
 		EVP_DigestUpdate(ctx, s->env.idem_key.p, s->env.idem_key.n);

@@ -435,6 +435,7 @@ HOSTILE_JSON = {
     "deep": b'{"to":' + b"[" * 40 + b"]" * 40 + b"}",
     "very deep": b"[" * 200000,
     "deep objects": b'{"a":' * 100000,
+    "deep in turns": b'{"to":' + b'[{"a":' * 16 + b"1" + b"}]" * 16 + b"}",
     "utf-16": json.dumps(MAIL).encode("utf-16"),
 }
 

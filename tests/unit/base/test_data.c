@@ -9,11 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/errors.h"
 #include "base/secret.h"
+#include "base/sha256.h"
 #include "base/uuid.h"
 
 static void
@@ -79,6 +82,59 @@ test_uuid(void **state)
 	    uuid_from_text(&c, str_of("0189000000007000-8000-000000000001--")));
 }
 
+/* What random bytes are ready at a fork() are the parent's alone. */
+static void
+test_uuid_fork(void **state)
+{
+	struct uuid parent = uuid_v7_new(), child;
+	int fd[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	pid = fork();
+	if (pid == 0) {
+		child = uuid_v7_new();
+		_exit(write(fd[1], child.b, 16) != 16);
+	}
+	parent = uuid_v7_new();
+	assert_int_equal(read(fd[0], child.b, 16), 16);
+	assert_memory_not_equal(parent.b + 8, child.b + 8, 8);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* FIPS 180-2 B.1, B.2 and nothing at all. */
+static void
+test_sha256(void **state)
+{
+	static const struct {
+		const char *in, *hex;
+	} v[] = {
+		{ "abc",
+		    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f2"
+		    "0015ad" },
+		{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+		    "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419"
+		    "db06c1" },
+		{ "",
+		    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b78"
+		    "52b855" },
+	};
+	unsigned char got[SHA256_LEN];
+	char hex[2 * SHA256_LEN + 1];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		sha256(got, v[i].in, strlen(v[i].in));
+		hex_encode(hex, got, sizeof(got));
+		assert_string_equal(hex, v[i].hex);
+	}
+}
+
 static void
 test_secret(void **state)
 {
@@ -142,6 +198,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_buf),
 		cmocka_unit_test(test_uuid),
+		cmocka_unit_test(test_uuid_fork),
+		cmocka_unit_test(test_sha256),
 		cmocka_unit_test(test_secret),
 		cmocka_unit_test(test_errors),
 	};

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/codec.h"
 #include "mail/compose.h"
 #include "mail/freeze.h"
 #include "mail/header.h"
@@ -55,6 +56,36 @@ freeze_all(const struct compose *c, struct freeze **out)
 	if (freeze_finish(*out) != E_NONE)
 		print_message("%s\n%s\n", freeze_why(*out), buf_cstr(&b));
 	assert_string_equal(freeze_why(*out), "");
+	buf_free(&b);
+}
+
+/* Each way to end a line becomes CRLF, wherever it stands. */
+static void
+test_line_ends(void **state)
+{
+	static const char *const texts[][2] = {
+		{ "a\nb\rc\r\nd", "a\r\nb\r\nc\r\nd" },
+		{ "\n\ra\r\r\n\n", "\r\n\r\na\r\n\r\n\r\n" },
+		{ "\r\n", "\r\n" },
+		{ "\r", "\r\n" },
+		{ "no end", "no end" },
+	};
+	char encoded[BASE64_LEN(40) + 1];
+	struct compose_error err;
+	struct buf b = { 0 };
+	struct compose c = basic();
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		c.text = str_of(texts[i][0]);
+		buf_clear(&b);
+		assert_true(compose_build(&b, &c, &err));
+		base64_encode(encoded, texts[i][1], strlen(texts[i][1]));
+		assert_non_null(strstr(buf_cstr(&b), "\r\n\r\n"));
+		assert_memory_equal(strstr(buf_cstr(&b), "\r\n\r\n") + 4,
+		    encoded, strlen(encoded));
+	}
 	buf_free(&b);
 }
 
@@ -228,6 +259,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_line_ends),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_controls),
 		cmocka_unit_test(test_denied),
