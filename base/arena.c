@@ -8,6 +8,7 @@
 
 #include "base/xalloc.h"
 
+#define FIRST 960 /* with its head still small for malloc() */
 #define BLOCK 8192
 #define ALIGN alignof(max_align_t)
 
@@ -27,7 +28,9 @@ arena_get(struct arena *a, size_t n)
 	BUG_ON(n > SIZE_MAX / 2);
 	n = (n + ALIGN - 1) / ALIGN * ALIGN;
 	if (b == NULL || b->size - b->used < n) {
-		size = n > BLOCK ? n : BLOCK;
+		size = b == NULL ? FIRST : BLOCK;
+		if (size < n)
+			size = n;
 		b = xcalloc(1, sizeof(*b) + size);
 		b->size = size;
 		b->next = a->blocks;
