@@ -22,7 +22,8 @@
  *   - at most one copy reaches the peer, and one more for each that a person
  *     asked for, or once where the inbox said "retry once, may duplicate",
  *     and that one to the host that may have the first (d.host_fits);
- *   - what may have been sent is left by a person only;
+ *   - what may have been sent is left by a person only, also where it was to
+ *     be sent once more and never was;
  *   - nothing is lost: it is in the queue, has ended, or waits for a person.
  *
  * `mutant` (MUTANT of the environment) makes one rule wrong; each of them must
@@ -42,6 +43,7 @@
 #define M_RETRY_TWICE 10	/* "retry once" without counting */
 #define M_RESOLVED_BY_SWEEP 11	/* calls what may have been sent, sent */
 #define M_OTHER_HOST 12	/* asks any host once more */
+#define M_FORGETS_DOUBT 13	/* fails what may have been sent before */
 
 #ifndef WORKERS
 #define WORKERS 3
@@ -79,6 +81,7 @@ byte mutant;
 /* The world, for the properties only. */
 byte claimed;		/* workers that have */
 byte copies;		/* that reached the peer */
+bool doubtful;		/* a dot left, and neither host nor person said more */
 byte asked;		/* that were allowed beyond the first */
 byte resent;		/* of these, by a person */
 byte released;		/* the last round that was */
@@ -104,6 +107,7 @@ inline derive(by) {
 
 /* After the dot without an answer. */
 inline doubt() {
+	doubtful = true;
 	if
 	:: mutant != M_AUTO_RESEND && may_duplicate &&
 	    (!once_more || mutant == M_RETRY_TWICE) ->
@@ -128,11 +132,16 @@ inline lease_end() {
 	queued = (row == D_PENDING || row == D_DEFERRED)
 }
 
+/* Not marked, nor ended */
+#define IS_DUE (row == D_PENDING || row == D_DEFERRED)
+
 /* d.pull_back to held, or what may have left stays and the rest ends. */
 inline pull_back(by) {
 	queued = false; lease = 0; lease_over = false;
 	if
-	:: row == D_DOT_SENT -> STEP(D_UNCERTAIN, by)
+	:: row == D_DOT_SENT || (once_more && state != S_APPROVED &&
+	    (row == D_SENDING || IS_DUE)) ->
+		doubtful = true; STEP(D_UNCERTAIN, by)
 	:: else
 	fi;
 	if
@@ -146,8 +155,6 @@ inline pull_back(by) {
 	fi
 }
 
-/* Not marked, nor ended */
-#define IS_DUE (row == D_PENDING || row == D_DEFERRED)
 /* d.leased, and of the round of its release */
 #define MINE (state == S_SENDING && queued && (mutant == M_NO_FENCE || \
 	lease == me && !lease_over) && q_round == round)
@@ -164,7 +171,14 @@ inline done(what) {
 	if
 	:: MINE && (row == D_DOT_SENT || row == D_SENDING || IS_DUE) &&
 	    (row == D_DOT_SENT || what != D_DELIVERED) ->
-		STEP(what, A_WORKER);
+		if
+		:: row == D_DOT_SENT ->
+			doubtful = doubtful && what == D_DEFERRED;
+			STEP(what, A_WORKER)
+		:: row != D_DOT_SENT && what == D_FAILED && once_more &&
+		    mutant != M_FORGETS_DOUBT -> STEP(D_UNCERTAIN, A_WORKER)
+		:: else -> STEP(what, A_WORKER)
+		fi;
 		lease_end(); derive(A_WORKER)
 	:: else
 	fi
@@ -320,8 +334,8 @@ end:
 		state == S_APPROVED && lease == 0 -> pull_back(A_OPERATOR) }
 	:: atomic {		/* cancel */
 		(state == S_APPROVED || state == S_DEFERRED) && lease == 0 ->
-		queued = false; STEP(D_CANCELED, A_OPERATOR);
-		MOVE(S_CANCELED, A_OPERATOR) }
+		queued = false; doubtful = false;
+		STEP(D_CANCELED, A_OPERATOR); MOVE(S_CANCELED, A_OPERATOR) }
 	:: atomic { stop == GO ->
 		if
 		:: stop = PAUSED
@@ -333,6 +347,7 @@ end:
 	:: atomic { stop != GO && stop != STRICTER -> stop = GO }
 	:: atomic {		/* uncertain_1: it arrived; or it did not */
 		state == S_UNCERTAIN ->
+		doubtful = false;
 		if
 		:: copies > 0 -> STEP(D_DELIVERED, A_OPERATOR)
 		:: STEP(D_FAILED, A_OPERATOR)
@@ -361,8 +376,12 @@ end:
 		state == S_HELD -> MOVE(S_EXPIRED, A_WORKER) }
 	:: atomic {
 		queued && lease == 0 && (state == S_APPROVED ||
-		    state == S_DEFERRED) -> queued = false;
-		STEP(D_CANCELED, A_WORKER); MOVE(S_EXPIRED, A_WORKER) }
+		    state == S_DEFERRED) ->
+		if
+		:: once_more && state == S_DEFERRED -> pull_back(A_WORKER)
+		:: else -> queued = false; STEP(D_CANCELED, A_WORKER);
+			MOVE(S_EXPIRED, A_WORKER)
+		fi }
 	od
 }
 
@@ -370,11 +389,13 @@ end:
 #define LEFT_DOUBT (row == D_UNCERTAIN && state != S_UNCERTAIN)
 #define FALSE_SENT (state == S_SENT && copies == 0)
 #define NO_RELEASE (copies > 0 && releases == 0)
+#define FORGOTTEN (doubtful && (row == D_FAILED || row == D_CANCELED || \
+	state == S_HELD || state == S_EXPIRED || state == S_BOUNCED))
 
 active proctype watch()
 {
 end:
-	atomic { (LOST || LEFT_DOUBT || FALSE_SENT || NO_RELEASE) ->
+	atomic { (LOST || LEFT_DOUBT || FALSE_SENT || NO_RELEASE || FORGOTTEN) ->
 		assert(false) }
 }
 

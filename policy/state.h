@@ -86,6 +86,8 @@ bool policy_edge_allowed(
   ensures doubt_is_resent_by_operator:
     \result && from == DELIVERY_UNCERTAIN && to != DELIVERY_DEFERRED ==>
       actor == ACTOR_OPERATOR;
+  ensures doubt_is_the_workers:
+    \result && to == DELIVERY_UNCERTAIN ==> actor == ACTOR_WORKER;
   ensures doubt_is_not_sent_at_once:
     \result && from == DELIVERY_UNCERTAIN ==> to != DELIVERY_SENDING &&
       to != DELIVERY_DOT_SENT;

@@ -28,15 +28,16 @@ INSERT INTO d.edge VALUES
 	(11, 1, 'p_ctl');
 INSERT INTO d.delivery_edge VALUES
 	(0, 1, 'p_relay'), (0, 2, 'p_relay'), (0, 4, 'p_relay'),
-	(0, 5, 'p_relay'), (0, 7, 'p_relay'),
+	(0, 5, 'p_relay'), (0, 6, 'p_relay'), (0, 7, 'p_relay'),
 	(0, 8, 'p_relay'), (0, 8, 'p_review'), (0, 8, 'p_policy'),
 	(1, 0, 'p_relay'), (1, 2, 'p_relay'), (1, 4, 'p_relay'),
-	(1, 5, 'p_relay'), (1, 7, 'p_relay'), (1, 8, 'p_relay'),
+	(1, 5, 'p_relay'), (1, 6, 'p_relay'), (1, 7, 'p_relay'),
+	(1, 8, 'p_relay'),
 	(1, 8, 'p_policy'),
 	(2, 3, 'p_relay'), (2, 4, 'p_relay'), (2, 5, 'p_relay'),
 	(2, 6, 'p_relay'),
 	(4, 1, 'p_relay'), (4, 2, 'p_relay'), (4, 0, 'p_review'),
-	(4, 5, 'p_relay'),
+	(4, 5, 'p_relay'), (4, 6, 'p_relay'),
 	(4, 7, 'p_relay'), (4, 8, 'p_relay'), (4, 8, 'p_review'),
 	(4, 8, 'p_policy'),
 	(6, 3, 'p_review'), (6, 5, 'p_review'), (6, 0, 'p_review'),
@@ -523,10 +524,12 @@ CREATE FUNCTION d.delivery_moved() RETURNS trigger LANGUAGE plpgsql
 DECLARE
 	bad record;
 BEGIN
+	-- Uncertain is who was sent a dot: this one, or one that may be known.
 	SELECT n.was, n.status INTO bad FROM fresh n WHERE n.was <> n.status
-	    AND NOT EXISTS (SELECT 1 FROM d.delivery_edge e
+	    AND (NOT EXISTS (SELECT 1 FROM d.delivery_edge e
 	    WHERE e.from_status = n.was AND e.to_status = n.status
-	    AND e.actor = current_user) LIMIT 1;
+	    AND e.actor = current_user)
+	    OR n.status = 6 AND n.was <> 2 AND n.unsure_mx IS NULL) LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'delivery % to % refused for %', bad.was, bad.status,
 		    current_user USING ERRCODE = '23514';

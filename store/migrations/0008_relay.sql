@@ -246,7 +246,8 @@ BEGIN
 	SELECT due >= q.give_up_at INTO over FROM d.send_q q
 	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom;
 	IF over THEN
-		UPDATE d.delivery v SET status = 5, next_attempt_at = NULL,
+		UPDATE d.delivery v SET status = CASE WHEN v.unsure_mx IS NULL
+		    THEN 5 ELSE 6 END, next_attempt_at = NULL,
 		    reply = coalesce(v.reply, 'given up')
 		    WHERE v.message_id = mid AND v.tenant_id = t
 		    AND v.domain = dom AND v.status IN (0, 4);
@@ -296,11 +297,14 @@ BEGIN
 	UPDATE d.attempt a SET ended_at = clock_timestamp(),
 	    result = left(why, 300) WHERE a.message_id = mid
 	    AND a.tenant_id = t AND a.ended_at IS NULL;
-	-- A dot that left for another domain of it stays unanswered.
-	UPDATE d.delivery v SET status = 6, attempts = v.attempts + 1
-	    WHERE v.message_id = mid AND v.tenant_id = t AND v.status = 2;
 	SELECT y.state INTO st FROM d.state y WHERE y.message_id = mid
 	    AND y.tenant_id = t;
+	-- A dot that left for another domain of it stays unanswered, and one that
+	-- would have been let go once more does.
+	UPDATE d.delivery v SET status = 6,
+	    attempts = v.attempts + (v.status = 2)::int
+	    WHERE v.message_id = mid AND v.tenant_id = t AND (v.status = 2
+	    OR st <> 2 AND v.status IN (0, 1, 4) AND v.unsure_mx IS NOT NULL);
 	IF st <> 2 AND EXISTS (SELECT 1 FROM d.delivery v
 	    WHERE v.message_id = mid AND v.tenant_id = t
 	    AND v.status IN (3, 6)) THEN
@@ -403,7 +407,8 @@ BEGIN
 		PERFORM d.lease_end(t, mid, dom, later, false, why),
 		    d.state_derive(t, mid, why);
 	ELSE
-		UPDATE d.delivery v SET status = 7, reply = 'suppressed'
+		UPDATE d.delivery v SET status = CASE WHEN v.unsure_mx IS NULL
+		    THEN 7 ELSE 6 END, reply = 'suppressed'
 		    WHERE v.message_id = mid AND v.tenant_id = t
 		    AND v.domain = dom AND v.status = 1
 		    AND EXISTS (SELECT 1 FROM d.list_entry e
@@ -724,8 +729,11 @@ BEGIN
 		due := greatest(due, clock_timestamp() + CASE WHEN unsure IS NOT NULL
 		    THEN d.unsure_wait() END);
 	END IF;
+	-- Who may have it already, and was not asked once more, may have it still.
 	UPDATE d.delivery v SET status = CASE WHEN u.r = 6
-	    AND unsure IS NOT NULL AND v.unsure_mx IS NULL THEN 4 ELSE u.r END,
+	    AND unsure IS NOT NULL AND v.unsure_mx IS NULL THEN 4
+	    WHEN u.r = 5 AND v.status <> 2 AND v.unsure_mx IS NOT NULL THEN 6
+	    ELSE u.r END,
 	    unsure_mx = CASE WHEN u.r = 6 THEN coalesce(v.unsure_mx, unsure)
 	        ELSE v.unsure_mx END, attempts = v.attempts + 1,
 	    reply_code = u.c, enhanced = left(u.e, 16), reply = left(u.p, 1024),

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: ISC
+"""A dot without an answer that was to be let go once more, and never was: it
+may have arrived, however its recipient ends (decision 0102)."""
+import pytest
+
+from pgcluster import call1
+from test_gate import one, state
+from test_relay import (CANCELED, DONE, DOT, FAILED, LATER, PENDING, SENDING,
+                        UNCERTAIN, attempt, claim, done, dot, due_now,
+                        recovered, rows_of, unsure)
+
+
+def in_doubt(w, su, m, other=LATER):
+    assert rows_of(su, m) == [UNCERTAIN, other]
+    if other in (LATER, PENDING):
+        return
+    assert state(su, m)[0] == 11
+    assert not one(su, "SELECT count(*) FROM d.send_q WHERE message_id = %s",
+                   m["mid"])
+    # A person settles it, as any other.
+    r = call1(w.rv, "uncertain_1", s=w.root, mid=m["mid"], ix=[1],
+              outcome="failed", note=None)
+    assert r["state"] == 10 and rows_of(su, m) == [FAILED, other]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_the_host_refuses_before_the_second_dot(w, x, su, marked):
+    m, L = unsure(w, x, su)
+    if marked:
+        attempt(w, L)
+    r = call1(w.wk, "done_1", ix=[1], result=[FAILED], reply_code=[550],
+              enhanced=["5.1.1"], reply=["no such user"], retry_seconds=60,
+              mx_result="mx", host="mx.example", safety="", dsn_kind=["f"],
+              dsn_ix=["1"], dsn_epoch=1, dsn_box=[b"x" * 80], **L)
+    assert r["status"] == 200
+    # No report says failed, and nobody is suppressed for it.
+    assert one(su, "SELECT count(*) FROM d.dsn WHERE message_id = %s",
+               m["mid"]) == 0
+    assert one(su, "SELECT count(*) FROM d.list_entry WHERE entry = "
+               "'a@x.example' AND ended_at IS NULL") == 0
+    in_doubt(w, su, m)
+    due_now(su, m)
+    L, = claim(w, m)
+    attempt(w, L, (2,))
+    assert dot(w, L, (2,))["go"]
+    done(w, L, {2: DONE})
+    in_doubt(w, su, m, DONE)
+
+
+def test_an_answer_to_the_second_dot_counts(w, x, su):
+    m, L = unsure(w, x, su)
+    attempt(w, L)
+    assert dot(w, L, host="mx.example")["go"]
+    assert done(w, L, {1: FAILED})["status"] == 200
+    assert rows_of(su, m) == [FAILED, LATER]
+
+
+def test_given_up(w, x, su):
+    m, L = unsure(w, x, su)
+    su.cursor().execute("UPDATE d.send_q SET give_up_at = now() "
+                        "WHERE message_id = %s", (m["mid"],))
+    assert done(w, L, {1: LATER})["state"] == 11
+    in_doubt(w, su, m, FAILED)
+
+
+@pytest.mark.parametrize("how", ["expiry", "integrity"])
+@pytest.mark.parametrize("marked", [SENDING, LATER])
+def test_taken_back(w, x, su, marked, how):
+    """Held again, it could be approved and sent as if nothing had left."""
+    m, L = unsure(w, x, su)
+    if marked == SENDING:
+        attempt(w, L)
+    if how == "integrity":
+        call1(w.wk, "integrity_1", why="digest", **L)
+    else:
+        call1(w.wk, "release_lease_1", retry_seconds=0, **L)
+        su.cursor().execute("UPDATE d.send_q SET stale_at = now() "
+                            "WHERE message_id = %s", (m["mid"],))
+        recovered(w)
+    assert state(su, m)[:2] == (11, 1)
+    in_doubt(w, su, m, CANCELED)
+
+
+def test_suppressed(w, x, su):
+    m, L = unsure(w, x, su)
+    assert call1(w.rv, "list_set_1", s=w.root, tenant=x.tenant, inbox=None,
+                 entry="a@x.example", verdict="s", expires=None,
+                 reason="r")["status"] == 200
+    r = call1(w.wk, "attempt_1", mx="mx.example", tls="", ix=[1], **L)
+    su.cursor().execute("UPDATE d.list_entry SET ended_at = now() "
+                        "WHERE entry = 'a@x.example'")
+    assert (r["go"], r["reason"]) == (False, "list")
+    in_doubt(w, su, m)
+
+
+def test_sent_at_the_second_dot(w, x, su):
+    m, L = unsure(w, x, su)
+    attempt(w, L)
+    assert dot(w, L, host="mx.example")["go"]
+    assert rows_of(su, m) == [DOT, LATER]
+    assert done(w, L, {1: DONE})["status"] == 200
+    assert rows_of(su, m) == [DONE, LATER]
