@@ -73,12 +73,14 @@ measure(const struct words *a, const struct words *b)
 static void
 put(struct diff *out, enum diff_side side, struct str word)
 {
-	struct diff_run *last = out->n > 0 ? &out->run[out->n - 1] : NULL;
+	struct diff_run *end = out->run + out->n;
 
-	if (last != NULL && last->side == side)
-		last->text.n = (size_t)(word.p + word.n - last->text.p);
-	else
-		out->run[out->n++] = (struct diff_run){ side, word };
+	if (out->n > 0 && end[-1].side == side) {
+		end[-1].text.n = (size_t)(word.p + word.n - end[-1].text.p);
+	} else {
+		*end = (struct diff_run){ side, word };
+		out->n++;
+	}
 }
 
 void
