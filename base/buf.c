@@ -29,18 +29,23 @@ buf_wipe(struct buf *b)
 	b->n = 0;
 }
 
-unsigned char *
-buf_reserve(struct buf *b, size_t n)
+static void
+grow(struct buf *b, size_t n)
 {
 	size_t cap = b->cap != 0 ? b->cap : 64;
 
-	if (n <= b->cap - b->n && b->p != NULL)
-		return b->p + b->n;
 	BUG_ON(n > SIZE_MAX / 4 || b->n > SIZE_MAX / 4);
 	while (cap < b->n + n)
 		cap *= cap < 1024 ? 4 : 2; /* realloc() costs more than room */
 	b->p = xrealloc(b->p, cap);
 	b->cap = cap;
+}
+
+unsigned char *
+buf_reserve(struct buf *b, size_t n)
+{
+	if (b->p == NULL || n > b->cap - b->n)
+		grow(b, n);
 	return b->p + b->n;
 }
 

@@ -10,6 +10,12 @@
 #include "base/xalloc.h"
 
 static const char base32_alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
+/* Of each character from 0 to z its place there, from 1 on. */
+static const unsigned char base32_digit[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0,
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 12, 13, 14, 15, 16, 17,
+	18, 0, 19, 20, 0, 21, 22, 0, 23, 24, 25, 26, 27, 0, 28, 29, 30, 31,
+	32 };
 
 void
 base32_encode(char *out, const void *p, size_t n)
@@ -35,17 +41,17 @@ base32_decode(void *out, size_t n, const char *s, size_t len)
 {
 	unsigned char *to = out;
 	size_t i;
-	unsigned acc = 0, bits = 0, pad = (unsigned)(len * 5 - n * 8);
+	unsigned acc = 0, bits = 0, pad = (unsigned)(len * 5 - n * 8), digit;
 
 	if (len != BASE32_LEN(n))
 		return false;
 	for (i = 0; i < len; i++) {
-		const char *at =
-		    s[i] != '\0' ? strchr(base32_alphabet, s[i]) : NULL;
-
-		if (at == NULL)
+		if (s[i] < '0' || s[i] > 'z')
 			return false;
-		acc = (acc << 5 | (unsigned)(at - base32_alphabet)) & 0xfff;
+		digit = base32_digit[s[i] - '0'];
+		if (digit == 0)
+			return false;
+		acc = (acc << 5 | (digit - 1)) & 0xfff;
 		bits += 5;
 		if (i == 0 && pad != 0) {
 			bits -= pad;

@@ -37,6 +37,25 @@ name_len(struct str line)
 	return i;
 }
 
+/* How many bytes, of eight at a time, are printable ASCII. */
+static size_t
+plain_len(const char *p, size_t n)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t eight;
+	size_t i;
+
+	for (i = 0; n - i >= sizeof(eight); i += sizeof(eight)) {
+		memcpy(&eight, p + i, sizeof(eight));
+		/* A high bit: of itself, below 0x20, or 0x7f. */
+		if (((eight | (eight - ones * 0x20) |
+			 ((eight ^ ones * 0x7f) - ones)) &
+			ones * 0x80) != 0)
+			break;
+	}
+	return i;
+}
+
 /* The next line with its CRLF; `why` when it is none. */
 static bool
 line_next(struct str *s, struct str *line, struct header *h, const char **why)
@@ -55,7 +74,8 @@ line_next(struct str *s, struct str *line, struct header *h, const char **why)
 		*why = "A header line is longer than 998 bytes.";
 		return false;
 	}
-	for (i = 0; i < line->n - 2; i++) {
+	i = plain_len(line->p, line->n - 2);
+	for (; i < line->n - 2; i++) {
 		c = (unsigned char)line->p[i];
 		if ((c < 0x20 && c != '\t') || c == 0x7f) {
 			*why = why_bytes;

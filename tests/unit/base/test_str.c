@@ -99,6 +99,13 @@ test_base32(void **state)
 	    "00000\0"
 	    "0",
 	    7));
+	memcpy(text, "0000000", 7);
+	for (i = 0; i < 256; i++) {
+		text[6] = (char)i;
+		assert_int_equal(base32_decode(back, 4, text, 7),
+		    i != 0 &&
+			strchr("0123456789abcdefghjkmnpqrstvwxyz", i) != NULL);
+	}
 	for (i = 0; i < 32; i++)
 		random[i] = (unsigned char)(i * 37 + 11);
 	base32_encode(text, random, 32);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "tests/unit/mail/freezing.h"
 
+#include "mail/header.h"
+
 /* The forms of espoofer, and more (smtp.md H1, H2). */
 static const struct fact from_facts[] = {
 	{ "plain", OK "\r\nx\r\n", E_NONE },
@@ -461,12 +463,44 @@ test_bombs(void **state)
 	buf_free(&b);
 }
 
+/* Each byte at each place of lines of each length, as eight at a time see it.
+ */
+static void
+test_header_bytes(void **state)
+{
+	char text[32];
+	struct header h;
+	const char *why;
+	size_t n, at;
+	int c;
+	bool ok;
+
+	(void)state;
+	for (n = 1; n <= 18; n++) {
+		for (at = 0; at < n * 256; at++) {
+			c = (int)(at % 256);
+			memset(text, '~', sizeof(text));
+			memcpy(text, "a:", 2);
+			text[2 + at / 256] = (char)c;
+			memcpy(text + 2 + n, "\r\n", 2);
+			ok =
+			    header_parse(&h, (struct str){ text, n + 4 }, &why);
+			assert_int_equal(
+			    ok, c == '\t' || (c >= ' ' && c != 0x7f));
+			assert_int_equal(ok && h.has_8bit, c > 0x7f);
+			if (ok)
+				header_free(&h);
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_from),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_header_bytes),
 		cmocka_unit_test(test_line_length),
 		cmocka_unit_test(test_header_limits),
 		cmocka_unit_test(test_result),
