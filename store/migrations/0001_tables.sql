@@ -45,6 +45,9 @@ CREATE TABLE d.global_pause (
 	reason text);
 INSERT INTO d.global_pause DEFAULT VALUES;
 
+-- Never has a row: its lock is what is wanted (decision 0105).
+CREATE TABLE d.stop (one boolean PRIMARY KEY);
+
 -- Legal moves: compared by a test with policy/edges.def. Actor is the owner
 -- of the running function.
 CREATE TABLE d.edge (

@@ -140,6 +140,22 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- What an operator stops for more than one inbox, no dot may overlook that is
+-- let go meanwhile: dots share the lock that these take alone. Before any row.
+CREATE FUNCTION d.stop_alone() RETURNS trigger LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	LOCK TABLE d.stop IN EXCLUSIVE MODE;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER stops BEFORE UPDATE OF paused_at ON d.global_pause
+	FOR EACH STATEMENT EXECUTE FUNCTION d.stop_alone();
+CREATE TRIGGER stops BEFORE UPDATE OF paused_at, disabled_at ON d.tenant
+	FOR EACH STATEMENT EXECUTE FUNCTION d.stop_alone();
+-- A bounce may come a moment late, and holds what a dot waits for.
+CREATE TRIGGER stops BEFORE INSERT ON d.list_entry FOR EACH STATEMENT
+	WHEN (current_user <> 'p_relay') EXECUTE FUNCTION d.stop_alone();
+
 -- The referee: p_policy owns these and nothing that a login may execute ----
 
 GRANT CREATE ON SCHEMA d TO p_policy;

@@ -562,7 +562,9 @@ BEGIN
 	status := 409;
 	code := 'state_conflict';
 	go := false;
-	-- The inbox first, as everywhere: mode, pause and suspension hold still.
+	-- What holds for more than one inbox holds still (0105); then the inbox
+	-- first, as everywhere: mode, pause and suspension.
+	LOCK TABLE d.stop IN ROW SHARE MODE;
 	-- Not by a share lock: workers that share one in turn would keep out who
 	-- tightens or pauses.
 	PERFORM 1 FROM d.inbox z JOIN d.send_q q

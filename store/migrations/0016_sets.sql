@@ -228,6 +228,7 @@ DECLARE
 	now_at timestamptz;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
+	LOCK TABLE d.stop IN ROW SHARE MODE;
 	WITH x AS MATERIALIZED (SELECT x.i, q.tenant_id, q.inbox_id
 	    FROM unnest(ts, mids, doms) WITH ORDINALITY
 	        x(t, mid, dom, i)

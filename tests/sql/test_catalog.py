@@ -10,7 +10,7 @@ from pgcluster import ROOT
 
 LOGINS = ["l_gateway", "l_review", "l_worker", "l_ctl", "l_seal", "l_auth"]
 NO_TENANT = {"domain", "address", "edge", "delivery_edge", "mode_rule",
-             "global_pause", "deployment", "operator", "operator_scope",
+             "global_pause", "stop", "deployment", "operator", "operator_scope",
              "operator_session", "operator_factor", "operator_recovery",
              "factor_challenge", "audit", "audit_seal", "schema_migration",
              "word_at", "job", "sandbox_event", "nobody"}
