@@ -106,7 +106,7 @@ take_attachments(struct compose *c, struct arena *mem, json_t *root,
 		snprintf(field, sizeof(field), "attachments[%zu]", i);
 		part =
 		    take_attachment(&all[i], mem, v, out->body, field, fault);
-		if (part != NULL) {
+		if (part != NULL && out->body != NULL) {
 			out->part[i] = part;
 			out->hole_count++;
 		}

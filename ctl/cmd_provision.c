@@ -134,9 +134,10 @@ find(
 {
 	unsigned long long n;
 
-	if (!str_to_u64(str_of(args->words[1]), INT64_MAX, &n))
-		return ctl_fail(ctl, "KEY-NUMBER is the number in the token") +
-		       1;
+	if (!str_to_u64(str_of(args->words[1]), INT64_MAX, &n)) {
+		(void)ctl_fail(ctl, "KEY-NUMBER is the number in the token");
+		return 2;
+	}
 	*key = (int64_t)n;
 	return ctl_find_tenant(ctl, args->words[0], tenant) ? 0 : 1;
 }

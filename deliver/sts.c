@@ -188,7 +188,7 @@ static void
 on_policy(void *arg, const struct str *body, const char *why)
 {
 	struct known *k = arg;
-	struct sts_policy policy;
+	struct sts_policy policy = { 0 };
 
 	k->fetch = NULL;
 	if (body != NULL && !sts_policy_parse(&policy, *body))
