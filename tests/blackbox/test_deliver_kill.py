@@ -102,7 +102,10 @@ def test_a_yes_of_the_past_is_no_dot():
             return r.state(mid) == "uncertain"
         postern.wait_until("the lease to end", recovered)
         w.send(signal.SIGCONT)
-        w.wait("deliver.dot", code="too late")
+        # It reads the yes, and looks at the clock; or the call has run out,
+        # where the signal that woke it left no time to read.
+        assert w.wait("deliver.dot")["code"] in (
+            "too late", "store_unavailable")
         other = r.submit()
         r.wait_state(other, "sent")
         assert len(r.mx.messages) == 1 and r.state(mid) == "uncertain"
