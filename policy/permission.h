@@ -164,7 +164,7 @@ struct policy_dot {
 	bool is_past_not_after;
 	bool is_suppressed; /* suppression or a block list */
 	bool by_policy;
-	bool is_rule_ended; /* a rule that let policy release it */
+	bool is_rule_ended; /* by a rule, and a recipient has none any more */
 	enum policy_mode mode_released; /* when policy released it */
 	enum policy_mode mode_now;
 };

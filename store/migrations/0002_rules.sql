@@ -140,8 +140,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- What an operator stops for more than one inbox, no dot may overlook that is
--- let go meanwhile: dots share the lock that these take alone. Before any row.
+-- A stop for more than one inbox waits for the dots that are being let go, and
+-- those that come later wait for it: dot_1 and dots_1 take the same lock in a
+-- mode that they share (decision 0105).
 CREATE FUNCTION d.stop_alone() RETURNS trigger LANGUAGE plpgsql
 	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -152,9 +153,11 @@ CREATE TRIGGER stops BEFORE UPDATE OF paused_at ON d.global_pause
 	FOR EACH STATEMENT EXECUTE FUNCTION d.stop_alone();
 CREATE TRIGGER stops BEFORE UPDATE OF paused_at, disabled_at ON d.tenant
 	FOR EACH STATEMENT EXECUTE FUNCTION d.stop_alone();
--- A bounce may come a moment late, and holds what a dot waits for.
+-- Operators' only. A bounce may come a moment late, and holds what a dot waits
+-- for; agents and those who unsubscribe must not make all others' mail wait.
 CREATE TRIGGER stops BEFORE INSERT ON d.list_entry FOR EACH STATEMENT
-	WHEN (current_user <> 'p_relay') EXECUTE FUNCTION d.stop_alone();
+	WHEN (current_user NOT IN ('p_relay', 'p_submit'))
+	EXECUTE FUNCTION d.stop_alone();
 
 -- The referee: p_policy owns these and nothing that a login may execute ----
 

@@ -481,9 +481,8 @@ BEGIN
 	    AND a.domain = q.domain AND a.ended_at IS NULL);
 END $$;
 
--- May what is marked go to this host? Who may have it already goes to the one
--- that may have it, or where the rule says that decides (route_1), as who made
--- that knows why (0102).
+-- May what is marked go to this host? Who may have it already goes there once
+-- more, or where a rule says (d.routes_of), as who made that knows why (0102).
 CREATE FUNCTION d.host_fits(q d.send_q, host text) RETURNS boolean
 	LANGUAGE plpgsql AS $$
 BEGIN
@@ -491,14 +490,9 @@ BEGIN
 	    WHERE v.message_id = q.message_id AND v.tenant_id = q.tenant_id
 	    AND v.domain = q.domain AND v.status = 1 AND v.unsure_mx IS NOT NULL
 	    AND d.mx_canon(v.unsure_mx) IS DISTINCT FROM d.mx_canon(host))
-	    OR coalesce((SELECT r.action = 'r' AND d.mx_canon(r.host)
-	        = d.mx_canon(host_fits.host) FROM d.route r
-	    WHERE r.tenant_id IN (0, q.tenant_id)
-	    AND r.inbox_id IN (0, q.inbox_id) AND r.domain IN ('*', q.domain)
-	    AND r.action <> 't' AND r.ended_at IS NULL
-	    AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())
-	    ORDER BY r.tenant_id <> 0 OR r.action = 'r', r.inbox_id = 0,
-	    r.tenant_id = 0, r.domain = '*', r.route_id DESC LIMIT 1), false);
+	    OR EXISTS (SELECT 1 FROM d.routes_of(q.tenant_id, q.inbox_id,
+	    q.domain) r WHERE r.action = 'r'
+	    AND d.mx_canon(r.host) = d.mx_canon(host_fits.host));
 END $$;
 
 -- Before MAIL FROM: these recipients are being sent now, if that may go on.
@@ -562,11 +556,11 @@ BEGIN
 	status := 409;
 	code := 'state_conflict';
 	go := false;
-	-- What holds for more than one inbox holds still (0105); then the inbox
-	-- first, as everywhere: mode, pause and suspension.
+	-- No stop for more than one inbox is made now (0105).
 	LOCK TABLE d.stop IN ROW SHARE MODE;
-	-- Not by a share lock: workers that share one in turn would keep out who
-	-- tightens or pauses.
+	-- Then the inbox first, as everywhere: mode, pause and suspension hold
+	-- still. Not by a share lock of its row: workers that share one in turn
+	-- would keep out who tightens or pauses.
 	PERFORM 1 FROM d.inbox z JOIN d.send_q q
 	    ON q.tenant_id = z.tenant_id AND q.inbox_id = z.inbox_id
 	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom

@@ -156,19 +156,26 @@ END $$;
 
 SET LOCAL ROLE p_relay;
 
+-- The rules that decide how an inbox' mail to a domain goes: at most one with
+-- action s, b or r, and one with t. tenant_id 0: the choice of who administers
+-- everything.
+CREATE FUNCTION d.routes_of(t bigint, i bigint, dom text) RETURNS SETOF d.route
+	LANGUAGE sql STABLE AS $$
+	SELECT DISTINCT ON (r.action = 't') r.* FROM d.route r
+	WHERE r.tenant_id IN (0, t) AND r.inbox_id IN (0, i)
+	AND r.domain IN ('*', dom) AND r.ended_at IS NULL
+	AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())
+	ORDER BY r.action = 't', r.tenant_id <> 0 OR r.action = 'r',
+	r.inbox_id = 0, r.tenant_id = 0, r.domain = '*', r.route_id DESC
+$$;
+
 -- Does a rule that fits hold this back, so that nobody need claim it?
 CREATE FUNCTION d.route_waits(t bigint, i bigint, dom text) RETURNS boolean
 	LANGUAGE sql STABLE
-	RETURN coalesce((SELECT r.action = 's' FROM d.route r
-	    WHERE r.tenant_id IN (0, t) AND r.inbox_id IN (0, i)
-	    AND r.domain IN ('*', dom) AND r.action <> 't'
-	    AND r.ended_at IS NULL AND (r.expires_at IS NULL
-	    OR r.expires_at > clock_timestamp())
-	    ORDER BY r.tenant_id <> 0 OR r.action = 'r', r.inbox_id = 0,
-	    r.tenant_id = 0, r.domain = '*', r.route_id DESC LIMIT 1), false);
+	RETURN EXISTS (SELECT 1 FROM d.routes_of(t, i, dom) r
+	    WHERE r.action = 's');
 
--- How the leased mail goes: at most one row with action s, b or r, and one
--- with t. tenant_id 0: the choice of who administers everything.
+-- How leased mail goes.
 CREATE FUNCTION api.route_1(t bigint, mid uuid, dom text, lease uuid)
 	RETURNS TABLE (status int, code text, action text, host text, port int,
 	login text, sealed bytea, tenant_id bigint, inbox_id bigint, domain text,
@@ -185,16 +192,9 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT DISTINCT ON (r.action = 't') 200, NULL::text,
-	    r.action::text, r.host, r.port, r.login, r.sealed, r.tenant_id,
-	    r.inbox_id, r.domain, r.reason FROM d.route r
-	    WHERE r.tenant_id IN (0, t)
-	    AND r.inbox_id IN (0, (l.q).inbox_id) AND r.domain IN ('*', dom)
-	    AND r.ended_at IS NULL AND (r.expires_at IS NULL
-	    OR r.expires_at > clock_timestamp())
-	    ORDER BY r.action = 't', r.tenant_id <> 0 OR r.action = 'r',
-	    r.inbox_id = 0, r.tenant_id = 0,
-	    r.domain = '*', r.route_id DESC;
+	RETURN QUERY SELECT 200, NULL::text, r.action::text, r.host, r.port,
+	    r.login, r.sealed, r.tenant_id, r.inbox_id, r.domain, r.reason
+	    FROM d.routes_of(t, (l.q).inbox_id, dom) r ORDER BY r.action = 't';
 END $$;
 
 RESET ROLE;

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from pgcluster import call1
+from test_agents import block
 from test_gate import one
 from test_relay import DOT, LATER, LISTED, approved, attempt, claim, dot, rows_of
 from test_sets import attempts, dots, leased
@@ -102,11 +103,24 @@ def test_a_stop_waits_for_a_dot(db, w, x, su, again, what, alone):
     assert not dot(w, M)["go"]
 
 
+def stopped(su):
+    return one(su, "SELECT count(*) FROM pg_locks WHERE relation = "
+               "'d.stop'::regclass AND mode = 'ExclusiveLock'")
+
+
+def test_an_agent_stops_nobody_else(w, x, su, again):
+    """Who may block and unblock without end, makes no dot wait."""
+    w.gw.autocommit = False
+    try:
+        assert block(w, x, "b@x.example")["status"] == 201
+        assert stopped(su) == 0
+    finally:
+        w.gw.rollback()
+        w.gw.autocommit = True
+
+
 def test_who_stops_by_what_functions(w, x, su, again):
     """All that operators have for it goes through the lock."""
-    def locked():
-        return one(su, "SELECT count(*) FROM pg_locks WHERE relation = "
-                   "'d.stop'::regclass AND mode = 'ExclusiveLock'")
     w.step_up(w.root)
     w.rv.autocommit = False
     try:
@@ -118,9 +132,9 @@ def test_who_stops_by_what_functions(w, x, su, again):
                                     expires=None))):
             assert call1(w.rv, fn, s=w.root, reason="r",
                          **args)["status"] == 200
-            assert locked() == 1, (fn, args)
+            assert stopped(su) == 1, (fn, args)
             w.rv.rollback()
-            assert locked() == 0
+            assert stopped(su) == 0
     finally:
         w.rv.rollback()
         w.rv.autocommit = True
