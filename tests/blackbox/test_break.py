@@ -239,7 +239,8 @@ def weeks_of(d):
 
 def partition(d):
     for r in d.sql("SELECT relname AS n FROM pg_class WHERE relname ~ "
-                   "'^audit_[0-9]{8}$' ORDER BY 1 OFFSET 3"):
+                   "'^audit_[0-9]{8}$' AND relname > 'audit_' || to_char("
+                   "d.monday(clock_timestamp()) + 7, 'YYYYMMDD')"):
         d.sql("DROP TABLE d." + r["n"])
     assert weeks_of(d) == 1
 

@@ -469,14 +469,19 @@ def test_a_list_reads_what_is_ones_own(w, x, su, people):
     cur.execute("RESET session_replication_role")
     cur.execute("ANALYZE d.state")
 
-    def read(fn, **args):
-        cur.execute("BEGIN")
-        cur.execute("SELECT count(*) FROM api.%s(%s)" % (fn, ", ".join(
-            "%s => %%(%s)s" % (k, k) for k in args)), args)
+    def so_far():
+        """Rows read, with what this session has not yet handed on."""
         cur.execute("SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) "
                     "FROM pg_stat_xact_user_tables WHERE relname ~ "
                     "'^state_[0-9]'")
-        got = cur.fetchone()[0]
+        return cur.fetchone()[0]
+
+    def read(fn, **args):
+        cur.execute("BEGIN")
+        before = so_far()
+        cur.execute("SELECT count(*) FROM api.%s(%s)" % (fn, ", ".join(
+            "%s => %%(%s)s" % (k, k) for k in args)), args)
+        got = so_far() - before
         cur.execute("COMMIT")
         return got
     try:
