@@ -30,6 +30,7 @@ void handle_events(struct http_request *req);
 void handle_history(struct http_request *req);
 void handle_inboxes(struct http_request *req);
 void handle_account(struct http_request *req);
+void handle_only_post(struct http_request *req);
 void handle_pause(struct http_request *req);
 void handle_pause_post(struct http_request *req);
 void handle_jobs(struct http_request *req);

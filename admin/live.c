@@ -39,6 +39,7 @@ struct live_stream {
 	int64_t operator_id;
 	struct loop_timer *timer;
 	struct uuid last;
+	int64_t only; /* the tenant that the page shows; 0: all */
 	struct live live;
 	struct arena mem;
 	char *sent; /* the last data line */
@@ -147,7 +148,7 @@ id_json(const struct uuid *message)
 }
 
 static char *
-data_of(const struct live *live)
+data_of(const struct live *live, int64_t only)
 {
 	json_t *fresh = json_array(), *looks = json_object();
 	char id[UUID_ID_MAX], *text;
@@ -160,8 +161,8 @@ data_of(const struct live *live)
 		uuid_to_id(id, "msg_", &live->look[i].message);
 		json_object_set_new(looks, id, json_string(live->look[i].who));
 	}
-	doc = json_pack(
-	    "{s:i,s:o,s:o}", "held", live->held, "new", fresh, "looks", looks);
+	doc = json_pack("{s:i,s:o,s:o,s:I}", "held", live->held, "new", fresh,
+	    "looks", looks, "only", (json_int_t)only);
 	text = json_dumps(doc, JSON_COMPACT);
 	json_decref(doc);
 	return text;
@@ -177,7 +178,7 @@ write_text(struct live_stream *s, const struct buf *text)
 static void
 tell(struct live_stream *s, unsigned pause_ms)
 {
-	char *data = data_of(&s->live), id[UUID_ID_MAX];
+	char *data = data_of(&s->live, s->only), id[UUID_ID_MAX];
 	struct buf text = { 0 };
 
 	s->quiet_ms += pause_ms;
@@ -240,7 +241,7 @@ on_timer(void *arg)
 	}
 	memset(&s->live, 0, sizeof(s->live));
 	s->asking = true;
-	live_ask(&s->who, &s->last, &s->mem, &s->live, on_live, s);
+	live_ask(&s->who, &s->last, s->only, &s->mem, &s->live, on_live, s);
 }
 
 static const struct http_stream_fns stream_fns = {
@@ -301,6 +302,7 @@ handle_events(struct http_request *req)
 	s->who = who->op;
 	s->operator_id = who->session.operator_id;
 	s->last = begin_at(req);
+	s->only = session_only(req);
 	s->timer = loop_timer_new(admin->loop, on_timer, s);
 	TAILQ_INSERT_TAIL(&all->list, s, link);
 	all->n++;

@@ -28,6 +28,10 @@ static const struct {
 	{ "paused", "Paused. Nothing leaves.", false },
 	{ "resumed", "Running again.", false },
 	{ "canceled", "Canceled. It does not leave any more.", false },
+	{ "doubtful",
+	    "Canceled. Nothing more leaves, but it may have been "
+	    "sent before: say what is so once you know.",
+	    true },
 	{ "settled", "Settled, and written down with your name.", false },
 	{ "changed", "Done, and written down with your name.", false },
 	{ "taken", "You have it now. The other person has been told.", false },
@@ -59,6 +63,7 @@ page_new(struct http_request *req, size_t size)
 	page->req = req;
 	page->admin = http_request_app(req);
 	page->who = http_request_who(req);
+	page->only = session_only(req);
 	page->mine = arena_get(&page->mem, size);
 	http_request_keep(req, page, free_page);
 	return page;
@@ -104,10 +109,12 @@ page_then(struct page *page, page_fn *then)
 void
 page_ask_shell(struct page *page)
 {
-	const struct review_query held = { 0 };
+	const struct review_query held = { .tenant = page->only };
 
 	review_count(
 	    &page->who->op, &held, &page->held, page_arrived, page_wait(page));
+	review_tenants(&page->who->op, &page->mem, &page->tenants, page_arrived,
+	    page_wait(page));
 	review_pauses(&page->who->op, &page->mem, &page->pauses, page_arrived,
 	    page_wait(page));
 }
@@ -138,13 +145,14 @@ fill_pauses(struct page *page)
 			continue;
 		if (p->address[0] == '\0') {
 			pauses[n++] =
-			    (struct view_pause){ p->level, p->tenant_slug, 0 };
+			    (struct view_pause){ p->level, p->tenant_slug, 0,
+				    p->at_us, p->who, p->reason };
 		} else if (inboxes != NULL) {
 			inboxes->more++;
 		} else {
 			inboxes = &pauses[n++];
-			*inboxes =
-			    (struct view_pause){ p->level, p->address, 0 };
+			*inboxes = (struct view_pause){ p->level, p->address, 0,
+				p->at_us, p->who, p->reason };
 		}
 	}
 	page->shell.pauses = pauses;
@@ -226,6 +234,7 @@ page_shell(struct page *page, const char *title, enum view_nav nav)
 			session_has_role(page->who, "*:*:auditor");
 	shell->stops = shell->decides || shell->admin;
 	shell->held = page->held.capped ? 1001 : page->held.n;
+	page_only_fill(page, nav);
 	fill_pauses(page);
 	fill_undo(page);
 	fill_notice(page);

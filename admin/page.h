@@ -33,6 +33,9 @@ struct page {
 	struct view_undo undo;
 	struct review_count held;
 	struct review_pauses pauses;
+	struct review_tenants tenants;
+	struct view_only view_only;
+	int64_t only; /* the tenant whose mail alone is shown; 0: all */
 	bool signs; /* a passkey's assertion is over a message's digest */
 	const char *step_up_error; /* set when a step-up was wrong */
 	const char *tenant, *inbox; /* set: only pauses of this one are shown */
@@ -49,7 +52,7 @@ struct page *page_new(struct http_request *req, size_t size);
  */
 struct page *page_new_action(struct http_request *req, size_t size);
 
-/* Ask for what the frame shows (count, pauses). Counts as one wait each. */
+/* Ask for what the frame shows (count, pauses, tenants); a wait for each. */
 void page_ask_shell(struct page *page);
 /* One more answer is awaited; `page` is the argument of its done. */
 struct page *page_wait(struct page *page);
@@ -57,6 +60,8 @@ void page_arrived(void *page);
 /* Go on with `then` when nothing is awaited any more. */
 void page_then(struct page *page, page_fn *then);
 
+/* For page_shell(): the tenants to choose from (page_only.c). */
+void page_only_fill(struct page *page, enum view_nav nav);
 /* The frame, filled. Its strings are in the arena. */
 const struct view_shell *page_shell(
     struct page *page, const char *title, enum view_nav nav);

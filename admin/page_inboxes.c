@@ -18,7 +18,6 @@
 
 struct boxes {
 	struct review_inboxes inboxes;
-	struct review_tenants tenants;
 	int64_t tenant, inbox;
 	const char *query; /* part of an address, or NULL */
 	size_t shown, more;
@@ -62,9 +61,9 @@ draw_inboxes(struct page *page)
 			r->inbox, r->mode, r->held, r->used_day, r->lim_day,
 			r->paused, r->suspended, r->claimed, r->test,
 			r->alarm };
-		for (t = 0; t < b->tenants.n; t++)
-			if (b->tenants.row[t].tenant == r->tenant)
-				rows[n].tenant = b->tenants.row[t].slug;
+		for (t = 0; t < page->tenants.n; t++)
+			if (page->tenants.row[t].tenant == r->tenant)
+				rows[n].tenant = page->tenants.row[t].slug;
 		n++;
 	}
 	view.rows = rows;
@@ -76,7 +75,7 @@ draw_inboxes(struct page *page)
 }
 
 static struct page *
-ask_boxes(struct http_request *req, int64_t tenant, page_fn *then)
+ask_boxes(struct http_request *req, page_fn *then)
 {
 	struct page *page = page_new(req, sizeof(struct boxes));
 	struct boxes *b = page->mine;
@@ -85,9 +84,7 @@ ask_boxes(struct http_request *req, int64_t tenant, page_fn *then)
 	if (b->query != NULL && b->query[0] == '\0')
 		b->query = NULL;
 	page_ask_shell(page);
-	review_tenants(&page->who->op, &page->mem, &b->tenants, page_arrived,
-	    page_wait(page));
-	review_inboxes(&page->who->op, tenant, &page->mem, &b->inboxes,
+	review_inboxes(&page->who->op, page->only, &page->mem, &b->inboxes,
 	    page_arrived, page_wait(page));
 	page_then(page, then);
 	return page;
@@ -96,10 +93,28 @@ ask_boxes(struct http_request *req, int64_t tenant, page_fn *then)
 void
 handle_inboxes(struct http_request *req)
 {
-	ask_boxes(req, 0, draw_inboxes);
+	ask_boxes(req, draw_inboxes);
 }
 
 /* ---- pausing */
+
+/* Who paused what `row` is about, and why: as far as it was asked for. */
+static void
+fill_why(struct page *page, struct view_switch *row, const char *address)
+{
+	size_t i;
+
+	for (i = 0; row->paused && i < page->pauses.n; i++) {
+		const struct review_pause *p = &page->pauses.row[i];
+
+		if (strcmp(p->level, row->level) == 0 &&
+		    strcmp(p->address[0] != '\0' ? p->address : p->tenant_slug,
+			address) == 0)
+			row->pause = (struct view_pause){ .at_us = p->at_us,
+				.who = p->who,
+				.reason = p->reason };
+	}
+}
 
 static size_t
 fill_tenant_switches(struct page *page, struct view_switch *rows, size_t n,
@@ -108,14 +123,17 @@ fill_tenant_switches(struct page *page, struct view_switch *rows, size_t n,
 	struct boxes *b = page->mine;
 	size_t i;
 
-	rows[n++] = (struct view_switch){ "tenant", tenant->tenant, 0,
-		tenant->slug, tenant->paused, b->stops };
+	rows[n] = (struct view_switch){ "tenant", tenant->tenant, 0,
+		tenant->slug, tenant->paused, b->stops, { 0 } };
+	fill_why(page, &rows[n++], tenant->slug);
 	for (i = 0; i < b->inboxes.n; i++) {
 		const struct review_inbox *r = &b->inboxes.row[i];
 
-		if (r->tenant == tenant->tenant && is_shown(b, r, r->paused))
-			rows[n++] = (struct view_switch){ "inbox", r->tenant,
-				r->inbox, r->address, r->paused, b->stops };
+		if (r->tenant != tenant->tenant || !is_shown(b, r, r->paused))
+			continue;
+		rows[n] = (struct view_switch){ "inbox", r->tenant, r->inbox,
+			r->address, r->paused, b->stops, { 0 } };
+		fill_why(page, &rows[n++], r->address);
 	}
 	return n;
 }
@@ -134,14 +152,18 @@ draw_pauses(struct page *page)
 		return;
 	}
 	rows = arena_array(
-	    &page->mem, b->inboxes.n + b->tenants.n + 1, sizeof(*rows));
+	    &page->mem, b->inboxes.n + page->tenants.n + 1, sizeof(*rows));
 	b->stops = session_has_role(page->who, "reviewer") ||
 		   session_has_role(page->who, "senior") ||
 		   session_has_role(page->who, "admin");
-	rows[n++] = (struct view_switch){ "global", 0, 0, "Everything",
-		s->global_paused, session_has_role(page->who, "admin") };
-	for (i = 0; i < b->tenants.n; i++)
-		n = fill_tenant_switches(page, rows, n, &b->tenants.row[i]);
+	rows[n] = (struct view_switch){ "global", 0, 0, "Everything",
+		s->global_paused, session_has_role(page->who, "admin"), { 0 } };
+	fill_why(page, &rows[n++], "");
+	for (i = 0; i < page->tenants.n; i++)
+		if (page->only == 0 ||
+		    page->tenants.row[i].tenant == page->only)
+			n = fill_tenant_switches(
+			    page, rows, n, &page->tenants.row[i]);
 	view.rows = rows;
 	view.row_count = n;
 	view.query = b->query;
@@ -154,7 +176,7 @@ draw_pauses(struct page *page)
 void
 handle_pause(struct http_request *req)
 {
-	ask_boxes(req, 0, draw_pauses);
+	ask_boxes(req, draw_pauses);
 }
 
 struct pausing {

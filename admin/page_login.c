@@ -162,6 +162,7 @@ on_created(void *arg)
 	log_info("admin.signin", KV("operator", s->signin.operator_id),
 	    KV("second", s->signin.factor_due ? "due" : "none"));
 	session_set_cookie(s->req, &s->session);
+	session_set_only(s->req, 0); /* it was the choice of who was here */
 	page_login_next(s->req, s->signin.factor_due);
 }
 

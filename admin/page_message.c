@@ -209,8 +209,9 @@ page_message_gather(struct page *page)
 {
 	struct message_page *mp = page->mine;
 	const struct store_operator *who = &page->who->op;
-	const struct review_query queue = { .limit = NEIGHBOURS,
-		.collapse = true };
+	const struct review_query queue = {
+		.tenant = page->only, .limit = NEIGHBOURS, .collapse = true
+	};
 
 	page->clear = clear_message;
 	page_ask_shell(page);

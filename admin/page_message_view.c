@@ -327,6 +327,7 @@ fill_settle_from(struct page *page, struct view_message *view)
 
 	for (i = 0; i < view->rcpt_count; i++)
 		all += view->rcpts[i].delivery == DELIVERY_UNCERTAIN;
+	view->doubt = all > 0;
 	if (text != NULL && str_to_u64(str_of(text), 1000000, &from) &&
 	    from < all)
 		view->settle_from = from - from % VIEW_TICKS;

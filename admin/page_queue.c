@@ -19,14 +19,12 @@
 #include "http/request.h"
 
 #define PAGE_ROWS 50
-#define TENANTS_MAX 100 /* a longer list is no list to choose from */
 #define LEFT_MAX UINT64_C(99999999999999999) /* as review_list_1 reads it */
 
 struct listing {
 	struct review_query query;
 	struct review_rows rows;
 	struct review_inboxes inboxes;
-	struct review_tenants tenants;
 	char *show, *risk;
 	const char *since, *typed; /* of the history: from when, its search */
 	bool since_given;
@@ -146,28 +144,6 @@ count_holding(const struct review_inboxes *inboxes)
 	return n;
 }
 
-/* Who sees several tenants may look at one of them. */
-static void
-fill_tenants(struct page *page, struct view_queue *queue)
-{
-	struct listing *l = page->mine;
-	struct view_queue_tenant *to;
-	size_t i;
-
-	if (l->tenants.is.status >= 300 || l->tenants.n < 2 ||
-	    l->tenants.n > TENANTS_MAX)
-		return;
-	to = arena_array(&page->mem, l->tenants.n, sizeof(*to));
-	for (i = 0; i < l->tenants.n; i++)
-		to[i] = (struct view_queue_tenant){
-			.key = l->tenants.row[i].tenant,
-			.slug = l->tenants.row[i].slug,
-			.held = l->tenants.row[i].held,
-		};
-	queue->tenants = to;
-	queue->tenant_count = l->tenants.n;
-}
-
 static const char *
 last_key(const struct review_rows *rows)
 {
@@ -197,7 +173,6 @@ draw_queue(struct page *page)
 	queue.narrow = &l->narrow;
 	queue.risk = l->risk;
 	queue.by_left = l->query.by_left;
-	fill_tenants(page, &queue);
 	queue.next = last_key(&l->rows);
 	queue.first = l->query.after == NULL;
 	queue.stopped = l->rows.stopped != NULL;
@@ -361,9 +336,9 @@ read_filters(struct page *page, struct listing *l)
 	q->by_left = sort != NULL;
 	if (!read_query(page, q) || !read_terms(page, l))
 		return false;
-	if (box != NULL ? !words_box(box, &q->tenant, &q->inbox)
-			: !words_tenant(given(page, "tenant"), &q->tenant)) {
-		page_bad(page->req, "The number of an inbox or a tenant");
+	q->tenant = page->only;
+	if (box != NULL && !words_box(box, &q->tenant, &q->inbox)) {
+		page_bad(page->req, "The number of an inbox");
 		return false;
 	}
 	l->risk = given(page, "risk");
@@ -389,8 +364,6 @@ handle_queue(struct http_request *req)
 		return;
 	q->collapse = q->inbox == 0 && q->search == NULL && l->risk == NULL;
 	page_ask_shell(page);
-	review_tenants(&page->who->op, &page->mem, &l->tenants, page_arrived,
-	    page_wait(page));
 	review_list(&page->who->op, q, &page->mem, &l->rows, page_arrived,
 	    page_wait(page));
 	page_then(page, ask_inboxes);
@@ -403,34 +376,36 @@ send_counts(struct page *page)
 		http_reply_empty(page->req, 503);
 	else
 		http_reply_json(page->req, 200,
-		    json_pack("{s:i}", "held",
-			page->held.capped ? 1001 : page->held.n));
+		    json_pack("{s:i,s:I}", "held",
+			page->held.capped ? 1001 : page->held.n, "only",
+			(json_int_t)page->only));
 }
 
 void
 handle_counts(struct http_request *req)
 {
 	struct page *page = page_new(req, 0);
-	const struct review_query held = { 0 };
+	const struct review_query held = { .tenant = page->only };
 
 	review_count(
 	    &page->who->op, &held, &page->held, page_arrived, page_wait(page));
 	page_then(page, send_counts);
 }
 
-/* History: every state but held, newest first. */
+/* History: every state but held, what was submitted last first. */
 static const struct {
 	const char *show, *states;
 } shows[] = {
 	{ "all", "2,3,4,5,6,7,8,9,10,11" },
 	{ "underway", "2,6,7,9" },
 	{ "uncertain", "11" },
+	{ "bounced", "10" },
 	{ "decided", "3,4,5" },
 };
 
 /*
- * Submitted since when: what is past begins with a day, but what still waits
- * for something is there however old it is, and so is what a search finds.
+ * Changed since when: what is past begins with a day, but what still waits for
+ * something is there however old it is, and so is what a search finds.
  */
 #define SINCE_PAST "1d"
 #define SINCE_ALL "all"
@@ -468,7 +443,7 @@ read_since(struct page *page, struct listing *l)
 	if (strcmp(l->since, SINCE_ALL) == 0)
 		return true;
 	buf_printf(
-	    &text, "%s newer:%s", l->typed != NULL ? l->typed : "", l->since);
+	    &text, "%s changed:%s", l->typed != NULL ? l->typed : "", l->since);
 	l->query.search = arena_str(&page->mem, buf_str(&text));
 	buf_free(&text);
 	return true;
@@ -501,6 +476,7 @@ draw_history(struct page *page)
 			.at_us = r->created_us,
 			.changed_us = r->updated_us,
 			.test = r->test,
+			.doubt = r->doubt,
 		};
 	}
 	history.rows = rows;
@@ -539,6 +515,7 @@ handle_history(struct http_request *req)
 	}
 	l->show = arena_strdup(&page->mem, shows[at].show);
 	l->query.states = shows[at].states;
+	l->query.tenant = page->only;
 	if (!read_query(page, &l->query) || !read_since(page, l))
 		return;
 	page_ask_shell(page);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "policy/vocabulary.h"
 #include "store/decide.h"
 
 #define RCPT_MAX 1000
@@ -63,6 +64,9 @@ on_moved(struct page *page)
 		page_refuse(page, &m->answer.is);
 		return;
 	}
+	if (strcmp(m->said, "canceled") == 0 &&
+	    m->answer.state == STATE_UNCERTAIN)
+		m->said = "doubtful";
 	admin_recent_drop(page->admin, &m->message);
 	log_info("admin.decide", KV("operator", page->who->session.operator_id),
 	    KV("message", m->id), KV("code", m->said));

@@ -56,6 +56,7 @@ handle_audit(struct http_request *req)
 	struct page *page = page_new(req, sizeof(struct audit_page));
 	struct audit_page *a = page->mine;
 
+	a->query.tenant = page->only;
 	a->query.who = filter(req, "who");
 	a->query.what = filter(req, "what");
 	a->query.before = filter(req, "before");
@@ -120,7 +121,7 @@ handle_health(struct http_request *req)
 	struct page *page = page_new(req, sizeof(struct watch_facts));
 
 	page_ask_shell(page);
-	watch_health(&page->who->op, &page->mem, page->mine, page_arrived,
-	    page_wait(page));
+	watch_health(&page->who->op, page->only, &page->mem, page->mine,
+	    page_arrived, page_wait(page));
 	page_then(page, draw_health);
 }

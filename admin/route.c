@@ -111,6 +111,8 @@ const struct http_route admin_routes[] = {
 	{ "GET", "/health", "health", ADMIN_READER, 0, false, handle_health },
 	{ "GET", "/account", "account", ADMIN_READER, 0, false,
 	    handle_account },
+	{ "POST", "/only", "only", ADMIN_READER, FORM, false,
+	    handle_only_post },
 	{ "GET", "/pause", "pause", ADMIN_READER, 0, false, handle_pause },
 	{ "POST", "/pause", "pause", ADMIN_PAUSER, FORM, false,
 	    handle_pause_post },

@@ -270,25 +270,46 @@ on_touched(void *arg)
 	http_request_allow(req, who, free_who);
 }
 
-/* The value of our cookie; the first one, as browsers send them. */
+/* The value of a cookie; the first one, as browsers send them. */
 static struct str
-cookie_of(struct http_request *req)
+cookie_of(struct http_request *req, const char *name)
 {
 	struct str rest = str_of(http_request_header(req, "Cookie"));
 
 	while (rest.n > 0) {
 		struct str pair = str_trim(str_split(&rest, ';'));
 
-		if (str_eq(str_split(&pair, '='), str_lit(SESSION_COOKIE)))
+		if (str_eq(str_split(&pair, '='), str_of(name)))
 			return pair;
 	}
 	return (struct str){ "", 0 };
 }
 
+int64_t
+session_only(struct http_request *req)
+{
+	unsigned long long v;
+
+	return str_to_u64(cookie_of(req, SESSION_ONLY), INT64_MAX, &v)
+		   ? (int64_t)v
+		   : 0;
+}
+
+void
+session_set_only(struct http_request *req, int64_t tenant)
+{
+	char line[120];
+
+	snprintf(line, sizeof(line),
+	    SESSION_ONLY "=%lld; Path=/; Secure; HttpOnly; SameSite=Strict%s",
+	    (long long)tenant, tenant == 0 ? "; Max-Age=0" : "");
+	http_reply_header(req, "Set-Cookie", line);
+}
+
 bool
 session_from_cookie(struct http_request *req, struct admin_who *who)
 {
-	const struct str text = cookie_of(req);
+	const struct str text = cookie_of(req, SESSION_COOKIE);
 	const struct admin *admin = http_request_app(req);
 
 	who->op.db = admin->db;

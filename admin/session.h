@@ -14,6 +14,7 @@ struct admin;
 struct http_request;
 
 #define SESSION_COOKIE "__Host-sid"
+#define SESSION_ONLY "__Host-tenant" /* shown alone, see page_only.c */
 #define SESSION_CSRF 27 /* with the NUL */
 
 /* http_request_who() of every signed-in request. */
@@ -54,6 +55,10 @@ void session_turned(
 /* Begin, and end, a session in the browser. */
 void session_set_cookie(struct http_request *req, const struct secret *s);
 void session_drop_cookie(struct http_request *req);
+
+/* The tenant whose mail alone is shown; 0: all, or nothing usable was sent. */
+int64_t session_only(struct http_request *req);
+void session_set_only(struct http_request *req, int64_t tenant);
 
 /* Local path to return to after sign-in; "/q" unless it is one of ours. */
 const char *session_return_to(const char *path);

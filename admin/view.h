@@ -44,7 +44,22 @@ struct view_undo {
 struct view_pause {
 	const char *level; /* "global", "tenant" or "inbox" */
 	const char *name; /* tenant slug or inbox address, NULL for all */
-	int more; /* further inboxes */
+	int more; /* further inboxes; then who and why stand on their page */
+	int64_t at_us;
+	const char *who, *reason;
+};
+
+/* One tenant of several may be looked at alone. */
+struct view_tenant {
+	int64_t key, held;
+	const char *slug;
+};
+struct view_only {
+	int64_t tenant; /* 0: all */
+	const char *slug; /* of it */
+	const struct view_tenant *tenants;
+	size_t count; /* 0: too many to list, one is typed */
+	const char *back; /* local path */
 };
 
 /* What every signed-in page carries around its content. */
@@ -59,6 +74,7 @@ struct view_shell {
 	const char *notice; /* one line said once, e.g. "Rejected." */
 	const char *refusal; /* like notice, but something was not done */
 	const struct view_undo *undo; /* NULL: nothing to take back */
+	const struct view_only *only; /* NULL: there is nothing to choose */
 	const struct view_pause *pauses;
 	size_t pause_count;
 	bool step_up; /* what loosens asks again who it is */
@@ -72,6 +88,8 @@ struct view_shell {
 
 void view_shell_start(struct buf *out, const struct view_shell *shell);
 void view_shell_end(struct buf *out, const struct view_shell *shell);
+/* The choice of one tenant, in the head of every page (view_only.c). */
+void view_only(struct buf *out, const struct view_shell *shell);
 
 /* Shared small parts (view_part.c). */
 void view_part_age(struct buf *out, int64_t now_us, int64_t at_us);
@@ -86,6 +104,8 @@ void view_part_time(struct buf *out, int64_t at_us);
 void view_part_size(struct buf *out, int64_t bytes);
 void view_part_risk(struct buf *out, enum view_risk risk);
 void view_part_state(struct buf *out, const char *state);
+/* Beside a state that does not say it: somebody may have it all the same. */
+void view_part_doubt(struct buf *out, const char *state, bool doubt);
 void view_part_count(struct buf *out, int64_t n, int64_t cap);
 void view_part_csrf(struct buf *out, const struct view_shell *shell);
 /*
@@ -97,6 +117,9 @@ void view_part_step_up(
 void view_part_factor(
     struct buf *out, const struct view_shell *shell, bool always);
 void view_part_error(struct buf *out, const char *error);
+/* Who paused it, since when, and why. */
+void view_part_pause(
+    struct buf *out, int64_t now_us, const struct view_pause *pause);
 void view_part_address(struct buf *out, const char *address);
 const char *view_state_label(const char *state);
 void view_part_delivery(struct buf *out, int delivery);
@@ -170,16 +193,9 @@ struct view_queue_row {
 	int64_t count;
 };
 
-struct view_queue_tenant {
-	int64_t key, held;
-	const char *slug;
-};
-
 struct view_queue {
 	const struct view_queue_row *rows;
 	size_t row_count;
-	const struct view_queue_tenant *tenants; /* to choose from */
-	size_t tenant_count;
 	int64_t tenant; /* only of this one; 0: all */
 	bool by_left; /* least time left first; else highest risk */
 	const char *inbox; /* filter: an inbox's address; NULL: all */
@@ -301,6 +317,7 @@ enum view_links {
 
 struct view_message {
 	const char *id, *inbox, *tenant, *subject, *state;
+	bool doubt; /* it may have been sent, whatever the state says */
 	enum view_risk risk;
 	int version, round;
 	const char *digest; /* sha256:... */
@@ -382,12 +399,13 @@ struct view_history_row {
 	int more, hidden;
 	int64_t at_us, changed_us;
 	bool test;
+	bool doubt; /* it may have been sent, whatever the state says */
 };
 
 struct view_history {
 	const struct view_history_row *rows;
 	size_t row_count;
-	const char *show; /* "all", "decided", "underway", "uncertain" */
+	const char *show; /* "all", "decided", "bounced", ... */
 	const char *since; /* "1d", "7d", "30d", "all" */
 	bool since_given; /* by the address, not by the page */
 	const char *query;
@@ -425,6 +443,7 @@ struct view_switch {
 	int64_t tenant_key, inbox_key;
 	const char *label;
 	bool paused, may;
+	struct view_pause pause; /* who and why, where it is known */
 };
 
 struct view_pauses {

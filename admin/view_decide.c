@@ -194,6 +194,7 @@ put_decided(struct buf *out, const struct view_shell *shell,
 {
 	HTML(out, LIT("<p class=\"decided\">"));
 	view_part_state(out, m->state);
+	view_part_doubt(out, m->state, m->doubt);
 	if (m->verdict != NULL) {
 		HTML(out, LIT(" "),
 		    TEXT(policy_state_label(m->verdict[0] == VERDICT_APPROVE

@@ -10,12 +10,12 @@
 #include "base/buf.h"
 #include "policy/vocabulary.h"
 
-/* Submitted since when. */
+/* Changed since when. */
 static const struct since {
 	const char *name;
 	struct html_piece label, words; /* words: behind "Nothing " */
 } sinces[] = {
-	{ "1d", LIT("Last 24 hours"), LIT("of the last 24 hours") },
+	{ "1d", LIT("24 hours"), LIT("of the last 24 hours") },
 	{ "7d", LIT("7 days"), LIT("of the last 7 days") },
 	{ "30d", LIT("30 days"), LIT("of the last 30 days") },
 	{ "all", LIT("All time"), LIT("here") },
@@ -51,9 +51,8 @@ put_since(struct buf *out, const struct view_history *history)
 {
 	size_t i;
 
-	HTML(out,
-	    LIT("<nav class=\"sort\" id=\"since\" aria-label=\"Submitted\">"
-		"<span class=\"muted\">Submitted</span>"));
+	HTML(out, LIT("<nav class=\"sort\" id=\"since\" aria-label=\"Changed\">"
+		      "<span class=\"muted\">Changed in</span>"));
 	for (i = 0; i < SINCES; i++)
 		put_since_link(out, history, &sinces[i]);
 	HTML(out, LIT("</nav>"));
@@ -69,7 +68,8 @@ put_filters(struct buf *out, const struct view_history *history)
 		{ "all", LIT("All") },
 		{ "underway", LIT("Under way") },
 		{ "uncertain", TEXT(policy_state_label(STATE_UNCERTAIN)) },
-		{ "decided", LIT("Rejected or expired") },
+		{ "bounced", TEXT(policy_state_label(STATE_BOUNCED)) },
+		{ "decided", LIT("Rejected, expired, canceled") },
 	};
 	size_t i;
 
@@ -116,8 +116,8 @@ put_wider(struct buf *out, const struct view_history *history)
 	if (s >= sinces + SINCES)
 		return;
 	HTML(out,
-	    LIT("<p class=\"muted\" id=\"wider\">Only what was submitted in "
-		"that time is shown. Show more: "));
+	    LIT("<p class=\"muted\" id=\"wider\">Only what changed in that "
+		"time is shown. Show more: "));
 	for (; s < sinces + SINCES; s++) {
 		HTML(out, LIT_IF(s != now + 1, " · "));
 		put_since_link(out, history, s);
@@ -165,6 +165,7 @@ put_row(struct buf *out, const struct view_shell *shell,
 	HTML(out, LIT("<li class=\"row\" data-id=\""), ATTR(row->id),
 	    LIT("\"><span class=\"c-state\">"));
 	view_part_state(out, row->state);
+	view_part_doubt(out, row->state, row->doubt);
 	HTML(out, LIT("</span><span class=\"c-to\"><span class=\"to\">"));
 	view_part_address(out, row->to);
 	if (row->more > 0)
@@ -189,10 +190,10 @@ put_row(struct buf *out, const struct view_shell *shell,
 		      "submitted </span>"));
 	view_part_age(out, shell->now_us, row->at_us);
 	HTML(out,
-	    LIT("</span><span class=\"c-left\"><span class=\"word\">changed "
-		"</span>"));
+	    LIT("<span class=\"word\"> ago</span></span>"
+		"<span class=\"c-left\"><span class=\"word\">changed </span>"));
 	view_part_age(out, shell->now_us, row->changed_us);
-	HTML(out, LIT("</span></li>\n"));
+	HTML(out, LIT("<span class=\"word\"> ago</span></span></li>\n"));
 }
 
 void

@@ -134,6 +134,11 @@ put_switch(struct buf *out, const struct view_shell *shell,
 		HTML(out, LIT("<span class=\"chip warn\">paused</span>"));
 	else
 		HTML(out, LIT("<span class=\"muted\">running</span>"));
+	if (row->paused) {
+		HTML(out, LIT("<small class=\"muted\">"));
+		view_part_pause(out, shell->now_us, &row->pause);
+		HTML(out, LIT("</small>"));
+	}
 	HTML(out, LIT("</div>"));
 	if (!row->may) {
 		HTML(out, LIT("</li>\n"));

@@ -273,6 +273,7 @@ put_title(struct buf *out, const struct view_shell *shell,
 		HTML(out, TEXT(m->subject));
 	HTML(out, LIT("</bdi></h1><p class=\"sub\">"));
 	view_part_state(out, m->state);
+	view_part_doubt(out, m->state, m->doubt);
 	view_part_test(out, m->test);
 	if (strcmp(m->state, "held") == 0) {
 		HTML(out, LIT(" "));

@@ -201,6 +201,37 @@ view_part_state(struct buf *out, const char *state)
 }
 
 void
+view_part_doubt(struct buf *out, const char *state, bool doubt)
+{
+	const char *name = policy_state_name(STATE_UNCERTAIN);
+
+	if (!doubt || (state != NULL && strcmp(state, name) == 0))
+		return;
+	HTML(out, LIT(" "));
+	view_part_state(out, name);
+}
+
+void
+view_part_pause(struct buf *out, int64_t now_us, const struct view_pause *pause)
+{
+	const char *who = pause->who;
+
+	if (who != NULL && who[0] != '\0') {
+		HTML(out, LIT(" Paused by "));
+		if (strncmp(who, "ctl:", 4) == 0)
+			HTML(out, LIT("posternctl, user "), TEXT(who + 4));
+		else
+			HTML(out, LIT("<bdi>"), TEXT(who), LIT("</bdi>"));
+		HTML(out, LIT(" "));
+		view_part_age(out, now_us, pause->at_us);
+		HTML(out, LIT(" ago"));
+	}
+	if (pause->reason != NULL && pause->reason[0] != '\0')
+		HTML(out, LIT(": <bdi class=\"why\">"), TEXT(pause->reason),
+		    LIT("</bdi>"));
+}
+
+void
 view_part_count(struct buf *out, int64_t n, int64_t cap)
 {
 	int64_t shown = n > cap ? cap : n;

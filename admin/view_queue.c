@@ -19,28 +19,6 @@
 #define CAP 1000
 
 static void
-put_tenants(struct buf *out, const struct view_queue *queue)
-{
-	size_t i;
-
-	if (queue->tenant_count == 0)
-		return;
-	HTML(out, LIT("<label class=\"vh\" for=\"tenant\">Tenant</label>"
-		      "<select id=\"tenant\" name=\"tenant\"><option "
-		      "value=\"\">All tenants</option>"));
-	for (i = 0; i < queue->tenant_count; i++) {
-		const struct view_queue_tenant *t = &queue->tenants[i];
-
-		HTML(out, LIT("<option value=\""), NUM(t->key), LIT("\""),
-		    LIT_IF(t->key == queue->tenant, " selected"), LIT(">"),
-		    TEXT(t->slug), LIT(" · "));
-		view_part_count(out, t->held, CAP);
-		HTML(out, LIT("</option>"));
-	}
-	HTML(out, LIT("</select>"));
-}
-
-static void
 put_search(struct buf *out, const struct view_queue *queue)
 {
 	HTML(out,
@@ -50,7 +28,6 @@ put_search(struct buf *out, const struct view_queue *queue)
 		"maxlength=\"200\" spellcheck=\"false\" "
 		"placeholder=\"Address, @domain, subject or id\" value=\""),
 	    ATTR(queue->narrow->words), LIT("\">"));
-	put_tenants(out, queue);
 	HTML(out, LIT("<button>Search</button>"));
 	view_narrow(out, queue);
 	HTML(out, LIT("</form>"));
@@ -180,8 +157,6 @@ put_kept(struct buf *out, const struct view_queue *queue)
 {
 	if (queue->box != NULL)
 		HTML(out, LIT("&amp;box="), PATH(queue->box));
-	if (queue->tenant != 0)
-		HTML(out, LIT("&amp;tenant="), NUM(queue->tenant));
 	if (queue->query != NULL)
 		HTML(out, LIT("&amp;q="), PATH(queue->query));
 }

@@ -104,6 +104,8 @@ put_top(struct buf *out, const struct view_shell *shell)
 {
 	HTML(out, LIT("<header class=\"top\">"));
 	put_mark(out);
+	if (shell->only != NULL)
+		view_only(out, shell);
 	if (shell->operator_name != NULL) {
 		put_nav(out, shell);
 		HTML(out,
@@ -125,7 +127,8 @@ put_top(struct buf *out, const struct view_shell *shell)
 }
 
 static void
-put_pause(struct buf *out, const struct view_pause *p)
+put_pause(
+    struct buf *out, const struct view_shell *shell, const struct view_pause *p)
 {
 	HTML(out, LIT("<p class=\"paused\"><b>"));
 	if (strcmp(p->level, "global") == 0)
@@ -141,6 +144,8 @@ put_pause(struct buf *out, const struct view_pause *p)
 	HTML(out, LIT("</b> Nothing leaves "),
 	    LIT_IF(p->name == NULL || p->name[0] == '\0', "at all."),
 	    LIT_IF(p->name != NULL && p->name[0] != '\0', "from there."));
+	if (p->more == 0)
+		view_part_pause(out, shell->now_us, p);
 	HTML(out, LIT(" <a href=\"/pause\">Resume…</a></p>"));
 }
 
@@ -182,11 +187,14 @@ view_shell_start(struct buf *out, const struct view_shell *shell)
 		HTML(out, LIT(" id=\""), ATTR(shell->wide_id), LIT("\""));
 	if (shell->mark != NULL)
 		HTML(out, LIT(" data-mark=\""), ATTR(shell->mark), LIT("\""));
+	if (shell->only != NULL && shell->only->tenant != 0)
+		HTML(out, LIT(" data-only=\""), NUM(shell->only->tenant),
+		    LIT("\""));
 	HTML(out, LIT_IF(shell->operator_name == NULL, " class=\"door\""),
 	    LIT(">\n<a class=\"skip\" href=\"#main\">Skip to content</a>\n"));
 	put_top(out, shell);
 	for (i = 0; i < shell->pause_count; i++)
-		put_pause(out, &shell->pauses[i]);
+		put_pause(out, shell, &shell->pauses[i]);
 	HTML(out, LIT("<div id=\"status\" role=\"status\">"));
 	if (shell->notice != NULL)
 		HTML(out, LIT("<p class=\"notice\">"), TEXT(shell->notice),

@@ -125,6 +125,7 @@ api_render_message(const struct store_message *m, const struct store_cred *cred)
 	json_object_set_new(doc, "updated_at", api_json_time(m->updated_at));
 	json_object_set_new(doc, "send_at", api_json_time(m->send_at));
 	json_object_set_new(doc, "not_after", api_json_time(m->not_after));
+	json_object_set_new(doc, "may_have_been_sent", json_boolean(m->doubt));
 	json_object_set_new(doc, "test", json_boolean(m->test));
 	json_object_set_new(doc, "untrusted", json_false());
 	return doc;

@@ -130,6 +130,7 @@ add(struct job *job, enum report_kind kind, struct str pub, bool delay_due)
 		.inbox = job->mail_from,
 		.id = job->envid,
 		.remote = job->remote,
+		.doubt = job->same_mx[0] != '\0',
 		.now_us = now_us(job),
 		.arrival_us = uuid_time_ms(&job->lease.message) * 1000,
 		.until_us =

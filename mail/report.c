@@ -19,6 +19,10 @@ static const struct words {
 	    "for:" },
 };
 
+#define DOUBT                                                                  \
+	"Your message may have arrived: nobody answered when it was handed "   \
+	"over. It is tried once more, at the same host, for:"
+
 /* One line; what is not printable ASCII becomes a question mark. */
 static void
 put_said(struct buf *out, const struct report *r, struct str s)
@@ -81,7 +85,7 @@ put_text(struct buf *out, const struct report *r, const struct words *w)
 
 	begin_part(out, r, "text/plain; charset=utf-8");
 	buf_printf(out, "Message %s: %s\r\n\r\n%s\r\n\r\n", r->id, w->subject,
-	    w->says);
+	    r->kind == REPORT_DELAYED && r->doubt ? DOUBT : w->says);
 	for (i = 0; i < r->rcpt_count; i++) {
 		const struct report_rcpt *to = &r->rcpt[i];
 

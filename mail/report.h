@@ -9,6 +9,7 @@
 #ifndef MAIL_REPORT_H
 #define MAIL_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,7 @@ struct report {
 	const char *id; /* of the message, ENVID too: msg_... */
 	const char *remote; /* the host that answered; "" = none */
 	int64_t now_us, arrival_us, until_us; /* until: delayed only */
+	bool doubt; /* delayed: nobody answered the dot before */
 	const struct report_rcpt *rcpt;
 	size_t rcpt_count;
 	struct str head; /* the message's header section */

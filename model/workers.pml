@@ -74,6 +74,7 @@ byte lease;		/* 0: none, else the worker's number */
 bool lease_over;	/* its time has run out */
 bool by_policy;
 bool may_duplicate;
+bool again;	/* resent: a person let it be sent again */
 bool once_more;	/* unsure_mx is known: it may have it, and is asked once more */
 byte stop = GO;
 byte mutant;
@@ -139,7 +140,7 @@ inline lease_end() {
 inline pull_back(by) {
 	queued = false; lease = 0; lease_over = false;
 	if
-	:: row == D_DOT_SENT || (once_more && state != S_APPROVED &&
+	:: row == D_DOT_SENT || ((once_more || again) && state != S_APPROVED &&
 	    (row == D_SENDING || IS_DUE)) ->
 		doubtful = true; STEP(D_UNCERTAIN, by)
 	:: else
@@ -334,8 +335,13 @@ end:
 		state == S_APPROVED && lease == 0 -> pull_back(A_OPERATOR) }
 	:: atomic {		/* cancel */
 		(state == S_APPROVED || state == S_DEFERRED) && lease == 0 ->
-		queued = false; doubtful = false;
-		STEP(D_CANCELED, A_OPERATOR); MOVE(S_CANCELED, A_OPERATOR) }
+		queued = false;
+		if
+		:: once_more || again ->	/* d.unqueue */
+			STEP(D_UNCERTAIN, A_POLICY); derive(A_OPERATOR)
+		:: else -> STEP(D_CANCELED, A_OPERATOR);
+			MOVE(S_CANCELED, A_OPERATOR)
+		fi }
 	:: atomic { stop == GO ->
 		if
 		:: stop = PAUSED
@@ -353,7 +359,7 @@ end:
 		:: STEP(D_FAILED, A_OPERATOR)
 		:: resent < RESENDS -> resent++; asked++;
 			STEP(D_PENDING, A_OPERATOR); queued = true;
-			q_round = round
+			q_round = round; again = true
 		fi;
 		derive(A_OPERATOR) }
 	od
@@ -378,7 +384,8 @@ end:
 		queued && lease == 0 && (state == S_APPROVED ||
 		    state == S_DEFERRED) ->
 		if
-		:: once_more && state == S_DEFERRED -> pull_back(A_WORKER)
+		:: (once_more || again) && state == S_DEFERRED ->
+			pull_back(A_WORKER)
 		:: else -> queued = false; STEP(D_CANCELED, A_WORKER);
 			MOVE(S_EXPIRED, A_WORKER)
 		fi }

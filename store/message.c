@@ -90,6 +90,7 @@ store_message_read(
 		.key = pg_get_i64(res, row, "key_id"),
 		.created_at = pg_get_time(res, row, "created_at"),
 		.updated_at = pg_get_time(res, row, "updated_at"),
+		.doubt = pg_get_bool(res, row, "doubt"),
 	};
 	if (digest.n == sizeof(m->digest))
 		memcpy(m->digest, digest.p, digest.n);

@@ -47,6 +47,7 @@ struct store_message {
 	int attachments;
 	int64_t key;
 	int64_t created_at, updated_at;
+	bool doubt; /* it may have been sent, whatever the state says */
 	/* of a thread: all of it, more than is listed */
 	int64_t total, total_size;
 	struct uuid last;

@@ -154,6 +154,7 @@ fill_rows(void *out, struct arena *mem, const struct pg_result *res)
 			.links = BOOL("links"),
 			.new_rcpt = BOOL("new_rcpt"),
 			.looks = TEXT("looks"),
+			.doubt = BOOL("doubt"),
 		};
 }
 
@@ -556,6 +557,9 @@ fill_pauses(void *out, struct arena *mem, const struct pg_result *res)
 			.level = TEXT("level"),
 			.tenant_slug = TEXT("tenant_slug"),
 			.address = TEXT("address"),
+			.at_us = TIME("at"),
+			.who = TEXT("who"),
+			.reason = TEXT("reason"),
 		};
 }
 

@@ -69,6 +69,7 @@ struct review_row {
 	int64_t hold_until_us, created_us, updated_us;
 	int need, approvals, more_in_inbox;
 	bool edited, integrity, test, links, new_rcpt;
+	bool doubt; /* it may have been sent, whatever the state says */
 	char *looks; /* who has it open, or "" */
 };
 struct review_rows {
@@ -235,6 +236,8 @@ void review_risk(const struct store_operator *who, const struct uuid *message,
 struct review_pause {
 	char *level; /* "global", "tenant" or "inbox" */
 	char *tenant_slug, *address; /* "" where the level has none */
+	int64_t at_us;
+	char *who, *reason; /* of whom and why; "" = not told */
 };
 struct review_pauses {
 	struct review_answer is;

@@ -112,10 +112,11 @@ fill_live(void *out, struct arena *mem, const struct pg_result *res)
 
 void
 live_ask(const struct store_operator *who, const struct uuid *after,
-    struct arena *mem, struct live *out, review_done_fn *done, void *arg)
+    int64_t tenant, struct arena *mem, struct live *out, review_done_fn *done,
+    void *arg)
 {
 	struct review_call call = review_begin(
-	    who, "select * from api.live_1($1,$2)", out, done, arg);
+	    who, "select * from api.live_1($1,$2,$3)", out, done, arg);
 
 	call.mem = mem;
 	call.fill = fill_live;
@@ -123,5 +124,6 @@ live_ask(const struct store_operator *who, const struct uuid *after,
 		pg_uuid(&call.args, after);
 	else
 		pg_null(&call.args);
+	review_id_arg(&call.args, tenant);
 	review_call(who->db, &call);
 }

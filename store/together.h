@@ -50,8 +50,12 @@ struct live {
 	struct live_look *look;
 	size_t look_n;
 };
-/* What an open page wants to know; `after` NULL: nothing is new. */
+/*
+ * What an open page wants to know; `after` NULL: nothing is new. `tenant` 0:
+ * all in scope.
+ */
 void live_ask(const struct store_operator *who, const struct uuid *after,
-    struct arena *mem, struct live *out, review_done_fn *done, void *arg);
+    int64_t tenant, struct arena *mem, struct live *out, review_done_fn *done,
+    void *arg);
 
 #endif

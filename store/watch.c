@@ -70,13 +70,14 @@ fill_health(void *out, struct arena *mem, const struct pg_result *res)
 }
 
 void
-watch_health(const struct store_operator *who, struct arena *mem,
-    struct watch_facts *out, review_done_fn *done, void *arg)
+watch_health(const struct store_operator *who, int64_t tenant,
+    struct arena *mem, struct watch_facts *out, review_done_fn *done, void *arg)
 {
 	struct review_call call = review_begin(
-	    who, "SELECT * FROM api.review_health_1($1)", out, done, arg);
+	    who, "SELECT * FROM api.review_health_1($1,$2)", out, done, arg);
 
 	call.mem = mem;
 	call.fill = fill_health;
+	review_id_arg(&call.args, tenant);
 	review_call(who->db, &call);
 }

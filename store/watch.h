@@ -49,7 +49,9 @@ struct watch_facts {
 	struct watch_fact *row;
 	size_t n;
 };
-void watch_health(const struct store_operator *who, struct arena *mem,
-    struct watch_facts *out, review_done_fn *done, void *arg);
+/* `tenant` 0: all in scope. */
+void watch_health(const struct store_operator *who, int64_t tenant,
+    struct arena *mem, struct watch_facts *out, review_done_fn *done,
+    void *arg);
 
 #endif

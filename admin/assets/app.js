@@ -351,7 +351,7 @@ document.addEventListener('keydown', (event) => {
 });
 
 function escape() {
-	const open = $('.decide details[open]');
+	const open = $('.only[open], .decide details[open]');
 	if (open) {
 		open.open = false;
 		open.querySelector('summary').focus();
@@ -667,9 +667,22 @@ function showLooks(looks) {
 		$('#looker').textContent = who;
 }
 
+// A tab that shows another tenant may hold the stream: then this one asks.
+let askedAt = 0;
+
+function isOfHere(news) {
+	if (String(news.only || '') === (document.body.dataset.only || ''))
+		return true;
+	if (!document.hidden && performance.now() > askedAt + COUNT_MS) {
+		askedAt = performance.now();
+		ask().then((own) => own && isOfHere(own) && showHeld(own.held));
+	}
+	return false;
+}
+
 function hear(news) {
 	showOffline(news.offline || '');
-	if (news.offline)
+	if (news.offline || !isOfHere(news))
 		return;
 	for (const id of news.new || [])
 		if (id > document.body.dataset.mark &&
@@ -685,21 +698,25 @@ function tell(news) {
 	hear(news);
 }
 
-async function poll() {
-	if (document.hidden)
-		return;
+async function ask() {
 	try {
 		const answer = await fetch('/counts', {
 			headers: { Accept: 'application/json' },
 			redirect: 'error',
 		});
 		if (answer.ok)
-			tell(await answer.json());
-		else
-			tellOffline(answer.status === 401 ? 'Signed out' : 'Offline');
+			return await answer.json();
+		tellOffline(answer.status === 401 ? 'Signed out' : 'Offline');
 	} catch {
 		tellOffline('Offline');
 	}
+	return null;
+}
+
+async function poll() {
+	const news = document.hidden ? null : await ask();
+	if (news)
+		tell(news);
 }
 
 // Resolves when this tab no longer leads: it is hidden, or gets no stream.

@@ -42,6 +42,7 @@ CREATE TABLE d.deployment (
 CREATE TABLE d.global_pause (
 	one boolean PRIMARY KEY DEFAULT true CHECK (one),
 	paused_at timestamptz,
+	paused_by text,
 	reason text);
 INSERT INTO d.global_pause DEFAULT VALUES;
 
@@ -79,6 +80,8 @@ CREATE TABLE d.tenant (
 	seal_subject boolean NOT NULL DEFAULT false,
 	weight float8 NOT NULL DEFAULT 1 CHECK (weight > 0),
 	paused_at timestamptz,
+	paused_by text, -- as in the audit log
+	pause_reason text,
 	disabled_at timestamptz,
 	deleted_at timestamptz,
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -124,6 +127,8 @@ CREATE TABLE d.inbox (
 	mode smallint NOT NULL DEFAULT 2 REFERENCES d.mode_rule,
 	mode_epoch int NOT NULL DEFAULT 1,
 	paused_at timestamptz,
+	paused_by text, -- as in the audit log
+	pause_reason text,
 	suspended_at timestamptz,
 	deleted_at timestamptz,
 	alarm text,
@@ -631,6 +636,8 @@ CREATE TABLE d.delivery (
 	next_attempt_at timestamptz,
 	unsure_mx text, -- may have it already, and is asked once more (0102)
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	-- may have it already: a person let it be sent again (0002)
+	resent boolean NOT NULL DEFAULT false,
 	PRIMARY KEY (message_id, tenant_id, ix)) PARTITION BY RANGE (message_id);
 -- Whom did an inbox reach before?
 CREATE INDEX delivery_known ON d.delivery (tenant_id, domain, canon, inbox_id)

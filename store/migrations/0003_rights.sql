@@ -121,12 +121,14 @@ SELECT d.let('p_review', 'release', 'INSERT', 'scope');
 SELECT d.let('p_review', 'delivery', 'UPDATE (status, reply, next_attempt_at)',
 	'scope');
 SELECT d.let('p_review', 'inbox', 'UPDATE (mode, mode_epoch, paused_at,
-	suspended_at, alarm, rules_ended, touched)', 'scope');
+	paused_by, pause_reason, suspended_at, alarm, rules_ended, touched)', 'scope');
 SELECT d.let('p_review', 'tenant', 'SELECT', 'all');
-SELECT d.let('p_review', 'tenant', 'UPDATE (paused_at)', 'tenant');
+SELECT d.let('p_review', 'tenant', 'UPDATE (paused_at, paused_by,
+	pause_reason)', 'tenant');
 SELECT d.let('p_review', 'tenant_key', 'SELECT', 'all');
 SELECT d.let('p_review', 'domain', 'SELECT', 'all');
-SELECT d.let('p_review', 'global_pause', 'UPDATE (paused_at, reason)', 'all');
+SELECT d.let('p_review', 'global_pause', 'UPDATE (paused_at, paused_by,
+	reason)', 'all');
 SELECT d.let('p_review', 'list_entry', 'SELECT', 'all');
 SELECT d.let('p_review', 'list_entry', 'INSERT + UPDATE (ended_at)', 'all');
 SELECT d.let('p_review p_ctl', 'operator', 'SELECT +
@@ -179,16 +181,18 @@ SELECT d.let('p_policy', 'allow_rule', 'SELECT + UPDATE (uses_left)', 'all');
 
 -- posternctl: everything that is no mail; of mail the envelope and states.
 SELECT d.let('p_ctl', 'deployment', 'INSERT + UPDATE (gen, epoch, restored)', 'all');
-SELECT d.let('p_ctl', 'global_pause', 'UPDATE (paused_at, reason)', 'all');
+SELECT d.let('p_ctl', 'global_pause', 'UPDATE (paused_at, paused_by, reason)',
+	'all');
 SELECT d.let('p_ctl', 'tenant', 'SELECT + INSERT + UPDATE (name,
 	need_approvals, hold_for, approve_ttl, seal_subject, weight, paused_at,
-	disabled_at, deleted_at)', 'all');
+	paused_by, pause_reason, disabled_at, deleted_at)', 'all');
 SELECT d.let('p_ctl', 'tenant_key', 'SELECT + INSERT', 'all');
 SELECT d.let('p_ctl', 'domain', 'SELECT + INSERT + UPDATE (token, verified_at,
 	how, removed_at)', 'all');
 SELECT d.let('p_ctl', 'plan', 'SELECT + INSERT + UPDATE', 'all');
 SELECT d.let('p_ctl', 'inbox', 'SELECT + INSERT + UPDATE (display_name,
-	metadata, mode, mode_epoch, paused_at, suspended_at, deleted_at, plan,
+	metadata, mode, mode_epoch, paused_at, paused_by, pause_reason,
+	suspended_at, deleted_at, plan,
 	lim_hour, lim_day, lim_month, lim_held, lim_bytes, limits_version,
 	rcpt_max, size_max, need_approvals, hold_for, oversight, smtp_wide,
 	may_duplicate, one_click, epoch, reset_at, reset_by)', 'all');

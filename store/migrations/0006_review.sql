@@ -65,6 +65,19 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.op TO p_review, p_ctl;
 
+-- Of what d.op found, only that of one tenant; NULL: all of it.
+CREATE FUNCTION d.op_only(tenant bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF tenant IS NOT NULL THEN
+		PERFORM set_config('postern.tenants', ARRAY(SELECT y
+		    FROM unnest(d.cur_tenants()) y WHERE y = tenant)::text, true),
+		    set_config('postern.boxes', ARRAY(SELECT b
+		    FROM unnest(d.cur_boxes()) b WHERE split_part(b, '.', 1)
+		    = tenant::text)::text, true);
+	END IF;
+END $$;
+GRANT EXECUTE ON FUNCTION d.op_only TO p_review;
+
 -- The same for what concerns one message: 404 when it is not in the scope.
 CREATE FUNCTION d.op_of(s bytea, mid uuid, used boolean DEFAULT true,
 	OUT status int, OUT code text, OUT operator_id bigint)
@@ -470,10 +483,11 @@ END $$;
 
 -- What a search asks for: words; marks that go with all of them (has:files,
 -- has:links, new:recipient); who looks at it (seen:me, seen:anyone,
--- seen:nobody); held since before or after (older:3d, newer:2h); and when it
--- expires (left:24h). `more`: one of the last three.
+-- seen:nobody); held since before or after (older:3d, newer:2h); when it
+-- expires (left:24h); and, of what is past, when it last changed (changed:1d).
+-- `more`: one of the last four.
 CREATE TYPE d.asked_for AS (words text, marks text[], seen text, lo uuid,
-	hi uuid, left_at timestamptz, more boolean);
+	hi uuid, left_at timestamptz, since timestamptz, more boolean);
 CREATE FUNCTION d.asked(q text) RETURNS d.asked_for LANGUAGE plpgsql STABLE
 	AS $$
 DECLARE
@@ -491,13 +505,15 @@ BEGIN
 			a.marks := a.marks || 'h:new'::text;
 		ELSIF lower(t) IN ('seen:me', 'seen:anyone', 'seen:nobody') THEN
 			a.seen := lower(substr(t, 6));
-		ELSIF t ~* '^(older|newer|left):[0-9]{1,4}[hd]$' THEN
+		ELSIF t ~* '^(older|newer|left|changed):[0-9]{1,4}[hd]$' THEN
 			span := (substring(t FROM '[0-9]+') || CASE WHEN t ~* 'h$'
 			    THEN ' hours' ELSE ' days' END)::interval;
 			IF t ~* '^older' THEN
 				a.hi := d.uuid_floor(now() - span);
 			ELSIF t ~* '^newer' THEN
 				a.lo := d.uuid_floor(now() - span);
+			ELSIF t ~* '^changed' THEN
+				a.since := now() - span;
 			ELSE
 				a.left_at := now() + span;
 			END IF;
@@ -507,7 +523,11 @@ BEGIN
 		END IF;
 	END LOOP;
 	a.more := a.seen IS NOT NULL OR a.lo IS NOT NULL OR a.hi IS NOT NULL
-	    OR a.left_at IS NOT NULL;
+	    OR a.left_at IS NOT NULL OR a.since IS NOT NULL;
+	-- Mail that is still on its way after that long is none of an hour's work.
+	IF a.since IS NOT NULL AND a.lo IS NULL THEN
+		a.lo := d.uuid_floor(a.since - interval '60 days');
+	END IF;
 	RETURN a;
 END $$;
 
@@ -936,7 +956,7 @@ BEGIN
 	    OR 'op:' || z.operator_id::text = d.cur_actor()));
 END $$;
 
--- Does a held message fit what more is asked for than words?
+-- Does a message fit what more is asked for than words?
 CREATE FUNCTION d.asked_fits(a d.asked_for, mid uuid, t bigint)
 	RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -944,6 +964,9 @@ BEGIN
 	    AND (a.left_at IS NULL OR EXISTS (SELECT 1 FROM d.state s
 	        WHERE s.message_id = mid AND s.tenant_id = t
 	        AND s.hold_until <= a.left_at))
+	    AND (a.since IS NULL OR EXISTS (SELECT 1 FROM d.state s
+	        WHERE s.message_id = mid AND s.tenant_id = t
+	        AND s.changed_at >= a.since))
 	    AND (a.seen IS NULL OR (a.seen = 'nobody') <> EXISTS (SELECT 1
 	        FROM d.look z WHERE z.message_id = mid AND z.tenant_id = t
 	        AND z.until > clock_timestamp() AND (a.seen <> 'me'
@@ -987,7 +1010,8 @@ END $$;
 -- A page of what fits a search. A frequent word is soon found in the list
 -- itself; a rare one gives its few ids, and so do those who look at mail and
 -- what expires among the next 20,000 of anybody; of what is neither, the next
--- 5,000 messages of the list are looked at (2,000 if bounded by their age).
+-- 5,000 messages of the list are looked at (2,000 of held mail if bounded by
+-- its age).
 CREATE FUNCTION d.find_page(tenants bigint[], box bigint, states smallint[],
 	last_risk int, last_id uuid, q text, n int, least_risk int DEFAULT 0)
 	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
@@ -999,15 +1023,16 @@ DECLARE
 	a d.asked_for := d.asked(q);
 	x tsquery := d.words_want(tenants, q);
 	wordless boolean := a.words = '' AND a.marks = '{}';
-	deep int := CASE WHEN a.lo IS NULL AND a.hi IS NULL THEN 5000
-	    ELSE 2000 END;
+	held boolean := states = '{1}';
+	deep int := CASE WHEN a.lo IS NULL AND a.hi IS NULL OR NOT held
+	    THEN 5000 ELSE 2000 END;
 	ids uuid[];
 	f record;
 	most int;
-	held boolean := states = '{1}';
 BEGIN
 	IF x IS NULL AND NOT (wordless AND a.more)
-	    OR NOT held AND (a.seen IS NOT NULL OR a.left_at IS NOT NULL) THEN
+	    OR NOT held AND (a.seen IS NOT NULL OR a.left_at IS NOT NULL)
+	    OR held AND a.since IS NOT NULL THEN
 		RETURN;
 	END IF;
 	IF a.seen IN ('me', 'anyone') THEN
@@ -1100,7 +1125,7 @@ CREATE FUNCTION api.review_list_1(s bytea, tenant bigint, inbox bigint,
 	smallint, reasons text, hold_until timestamptz, created_at timestamptz,
 	updated_at timestamptz, need_approvals smallint, approvals int, edited
 	boolean, integrity boolean, more_in_inbox int, test boolean, context text,
-	links boolean, new_rcpt boolean, looks text)
+	links boolean, new_rcpt boolean, looks text, doubt boolean)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -1185,7 +1210,8 @@ BEGIN
 	    (SELECT z.name FROM d.look l JOIN d.operator z
 	        ON z.operator_id = l.operator_id WHERE l.message_id = h.message_id
 	        AND l.tenant_id = h.tenant_id AND h.state = 1
-	        AND l.until > clock_timestamp())
+	        AND l.until > clock_timestamp()),
+	    d.may_be_out(h.state, h.round, h.message_id, h.tenant_id)
 	    FROM unnest(p.ids, p.own, p.nth) WITH ORDINALITY w (mid, own, nth, at)
 	    JOIN d.state h ON h.message_id = w.mid AND h.tenant_id = w.own
 	    JOIN d.message m ON m.message_id = h.message_id
@@ -1370,12 +1396,10 @@ END $$;
 
 -- Who may see what it says.
 CREATE FUNCTION d.op_may_open(op bigint, mid uuid) RETURNS boolean
-	LANGUAGE plpgsql STABLE AS $$
-BEGIN -- in SQL it would be planned without the id, over all weeks
+	LANGUAGE sql STABLE
 	RETURN EXISTS (SELECT 1 FROM d.state y WHERE y.message_id = mid
 	    AND d.op_may(op, ARRAY['reviewer', 'senior', 'auditor'],
 	    y.tenant_id, y.inbox_id));
-END $$;
 
 -- Is a reason missing, without which decided mail does not open (A19)? What
 -- is given is written down with every view; of held mail, what is more than
@@ -1718,7 +1742,8 @@ END $$;
 -- What is paused in the scope, for the banner of every page.
 CREATE FUNCTION api.review_pauses_1(s bytea)
 	RETURNS TABLE (status int, code text, level text, tenant_slug text,
-	address text) LANGUAGE plpgsql SECURITY DEFINER
+	address text, at timestamptz, who text, reason text)
+	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -1731,14 +1756,20 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, 'global'::text, NULL::text,
-	    NULL::text FROM d.global_pause g WHERE g.paused_at IS NOT NULL
-	    UNION ALL SELECT 200, NULL::text, 'tenant', n.slug, NULL
-	    FROM d.tenant n WHERE n.paused_at IS NOT NULL
+	RETURN QUERY SELECT 200, NULL::text, y.level, y.slug, y.address, y.at,
+	    coalesce((SELECT p.name FROM d.operator p
+	    WHERE 'op:' || p.operator_id::text = y.who), y.who), y.reason FROM (
+	    SELECT 'global'::text, NULL::text, NULL::text, g.paused_at,
+	    g.paused_by, g.reason FROM d.global_pause g
+	    WHERE g.paused_at IS NOT NULL
+	    UNION ALL SELECT 'tenant', n.slug, NULL, n.paused_at, n.paused_by,
+	    n.pause_reason FROM d.tenant n WHERE n.paused_at IS NOT NULL
 	    AND n.tenant_id = ANY (d.cur_tenants())
-	    UNION ALL (SELECT 200, NULL::text, 'inbox', n.slug, x.address
+	    UNION ALL (SELECT 'inbox', n.slug, x.address, x.paused_at,
+	    x.paused_by, x.pause_reason
 	    FROM d.inbox x JOIN d.tenant n ON n.tenant_id = x.tenant_id
-	    WHERE x.paused_at IS NOT NULL ORDER BY x.address LIMIT 20);
+	    WHERE x.paused_at IS NOT NULL ORDER BY x.address LIMIT 20)
+	    ) y (level, slug, address, at, who, reason);
 END $$;
 
 RESET ROLE;

@@ -427,6 +427,8 @@ CREATE FUNCTION api.pause_1(s bytea, tenant bigint, inbox bigint, paused
 #variable_conflict use_column
 DECLARE
 	o record;
+	said_by text;
+	said_why text;
 	why text;
 	n int;
 BEGIN
@@ -457,17 +459,24 @@ BEGIN
 			RETURN;
 		END IF;
 	END IF;
+	-- Who said so last, and why, is shown until it ends.
+	IF pause_1.paused THEN
+		said_by := 'op:' || o.operator_id::text;
+		said_why := pause_1.reason;
+	END IF;
 	IF tenant IS NULL THEN
 		UPDATE d.global_pause g SET paused_at = CASE WHEN pause_1.paused
 		    THEN coalesce(g.paused_at, clock_timestamp()) END,
-		    reason = pause_1.reason;
+		    paused_by = said_by, reason = said_why;
 	ELSIF inbox IS NULL THEN
 		UPDATE d.tenant t SET paused_at = CASE WHEN pause_1.paused
-		    THEN coalesce(t.paused_at, clock_timestamp()) END
+		    THEN coalesce(t.paused_at, clock_timestamp()) END,
+		    paused_by = said_by, pause_reason = said_why
 		    WHERE t.tenant_id = tenant;
 	ELSE
 		UPDATE d.inbox x SET paused_at = CASE WHEN pause_1.paused
-		    THEN coalesce(x.paused_at, clock_timestamp()) END
+		    THEN coalesce(x.paused_at, clock_timestamp()) END,
+		    paused_by = said_by, pause_reason = said_why
 		    WHERE x.tenant_id = tenant AND x.inbox_id = inbox;
 	END IF;
 	GET DIAGNOSTICS n = ROW_COUNT;

@@ -304,7 +304,8 @@ BEGIN
 	UPDATE d.delivery v SET status = 6,
 	    attempts = v.attempts + (v.status = 2)::int
 	    WHERE v.message_id = mid AND v.tenant_id = t AND (v.status = 2
-	    OR st <> 2 AND v.status IN (0, 1, 4) AND v.unsure_mx IS NOT NULL);
+	    OR st <> 2 AND v.status IN (0, 1, 4)
+	    AND (v.unsure_mx IS NOT NULL OR v.resent));
 	IF st <> 2 AND EXISTS (SELECT 1 FROM d.delivery v
 	    WHERE v.message_id = mid AND v.tenant_id = t
 	    AND v.status IN (3, 6)) THEN
@@ -339,9 +340,11 @@ BEGIN
 	DELETE FROM d.send_q q WHERE q.message_id = mid AND q.tenant_id = t;
 	UPDATE d.attempt a SET ended_at = clock_timestamp(), result = 'restored'
 	    WHERE a.message_id = mid AND a.tenant_id = t AND a.ended_at IS NULL;
-	UPDATE d.delivery v SET status = CASE v.status WHEN 1 THEN 0 ELSE 6 END,
+	UPDATE d.delivery v SET status = CASE WHEN v.status = 1
+	    AND v.unsure_mx IS NULL AND NOT v.resent THEN 0 ELSE 6 END,
 	    attempts = v.attempts + (v.status = 2)::int
-	    WHERE v.message_id = mid AND v.tenant_id = t AND v.status IN (1, 2);
+	    WHERE v.message_id = mid AND v.tenant_id = t AND (v.status IN (1, 2)
+	    OR v.status IN (0, 4) AND (v.unsure_mx IS NOT NULL OR v.resent));
 END $$;
 GRANT EXECUTE ON FUNCTION d.forget_leases(uuid, bigint) TO p_ctl;
 

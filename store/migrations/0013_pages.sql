@@ -480,7 +480,7 @@ END $$;
 --   risk     label n        waiting of that band, 1,001 at most
 --   person   label n m x    decided, approved of them, of them under 3 s
 --   domain   label n        recipients that wait for another try
-CREATE FUNCTION api.review_health_1(s bytea)
+CREATE FUNCTION api.review_health_1(s bytea, tenant bigint DEFAULT NULL)
 	RETURNS TABLE (status int, code text, what text, label text,
 	at timestamptz, n bigint, m bigint, x bigint)
 	LANGUAGE plpgsql SECURITY DEFINER
@@ -504,6 +504,8 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
+	PERFORM d.op_only(tenant);
+	o.everywhere := o.everywhere AND tenant IS NULL;
 	RETURN QUERY SELECT 200, NULL::text, 'hour'::text, NULL::text,
 	    date_trunc('hour', to_timestamp(d.uuid_ms(y.message_id) / 1000)),
 	    count(*), count(*) FILTER (WHERE y.state = 8), NULL::bigint

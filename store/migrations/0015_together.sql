@@ -832,7 +832,7 @@ END $$;
 --   new   id     held and newer than after, 100 at most, oldest first
 --   look  id who somebody looks at it
 -- Mail is looked for among the newest 5,000 only.
-CREATE FUNCTION api.live_1(s bytea, after uuid)
+CREATE FUNCTION api.live_1(s bytea, after uuid, tenant bigint DEFAULT NULL)
 	RETURNS TABLE (status int, code text, what text, n int, id uuid, who text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
@@ -850,6 +850,7 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
+	PERFORM d.op_only(tenant);
 	tenants := d.look_into(NULL);
 	RETURN QUERY SELECT 200, NULL::text, 'held'::text,
 	    least((SELECT coalesce(sum(x.held), 0) FROM d.quota x

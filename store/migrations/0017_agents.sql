@@ -786,8 +786,6 @@ BEGIN
 	        sum(cardinality(m.rcpt))::bigint AS rcpts,
 	        sum(m.size)::bigint AS bytes
 	    FROM x s JOIN d.message m ON m.message_id = s.message_id
-	        AND m.message_id >= d.uuid_floor(since)
-	        AND m.message_id < d.uuid_floor(until)
 	        AND m.tenant_id = t AND m.version = s.version
 	    GROUP BY 1, 2) g ORDER BY 3, 4;
 END $$;
@@ -1537,8 +1535,8 @@ BEGIN
 			r.status := 404;
 			r.code := 'not_found';
 		ELSIF NOT x.paused THEN
-			UPDATE d.inbox y SET paused_at = clock_timestamp()
-			    WHERE y.tenant_id = t AND y.inbox_id = x.inbox_id;
+			UPDATE d.inbox y SET paused_at = clock_timestamp(),
+			    paused_by = r.actor WHERE y.tenant_id = t AND y.inbox_id = x.inbox_id;
 			PERFORM d.note(t, r.actor, 'inbox.pause', NULL,
 			    json_build_object('inbox', x.inbox_id)::text);
 		END IF;

@@ -152,7 +152,7 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 			const cookie = await cookieOf(context);
 			for (const path of ['/q?sort=left&after=50:' + '0'.repeat(8) +
 				'-0000-0000-0000-000000000000', '/q?sort=x',
-			'/q?sort=left&q=x', '/q?sort=left&risk=low', '/q?tenant=x'])
+			'/q?sort=left&q=x', '/q?sort=left&risk=low'])
 				assert.equal((await raw(cookie, 'GET', path)).status, 400,
 					path);
 		}));
@@ -162,15 +162,22 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 			const mine = await held({ subject: 'Oryx a' });
 			const theirs = await held({ subject: 'Oryx b', inbox: 2 });
 			await signIn(page, stack);
-			await page.goto('/q');
-			await page.selectOption('#tenant', { label: (await page.textContent(
-				'#tenant option:has-text("other")')).trim() });
+			await page.goto('/history');
+			await page.click('#only summary');
+			await posted(page, () => page.click('#only button:has-text("other")'));
+			assert.match(page.url(), /\/history$/);
+			await page.click('.top a[href="/q"]');
 			await page.fill('#find', 'oryx');
 			await Promise.all([page.waitForNavigation(),
 				page.press('#find', 'Enter')]);
 			const shown = () => page.$$eval('#rows .row', (all) =>
 				all.map((r) => r.dataset.id));
 			assert.deepEqual(await shown(), [theirs]);
+			assert.equal(await page.textContent('#only summary bdi'), 'other');
+			await page.click('#only summary');
+			await posted(page, () => page.click('#only button:has-text("All")'));
+			assert.match(page.url(), /\/q\?q=oryx$/);
+			assert.deepEqual((await shown()).sort(), [mine, theirs].sort());
 			await stack.sql('UPDATE d.word SET words = words || array_to_' +
 				"tsvector(ARRAY[tenant_id || ':h:files']) WHERE message_id = %s",
 			uuid(mine));
@@ -350,18 +357,18 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 					`nav[aria-label="${label}"] [aria-current]`);
 				await page.click('.top a[href="/history"]');
 				assert.deepEqual(await there(), [true, false, false, false]);
-				assert.equal(await current('Submitted'), 'Last 24 hours');
+				assert.equal(await current('Changed'), '24 hours');
 				assert.match(await page.textContent('#wider'), /Show more/);
 				assert.equal(await page.locator('a[rel=next]').count(), 0);
 				await page.click('#wider >> text=7 days');
 				assert.match(page.url(), /since=7d/);
 				assert.deepEqual(await there(), [true, true, false, false]);
 				// What is chosen goes with the other choices, and is the address.
-				await page.click('text=Rejected or expired');
+				await page.click('text=Rejected, expired, canceled');
 				assert.match(page.url(), /show=decided&since=7d/);
 				assert.deepEqual(await there(), [true, true, false, false]);
 				await page.reload();
-				assert.equal(await current('Submitted'), '7 days');
+				assert.equal(await current('Changed'), '7 days');
 				await page.click('#since >> text=30 days');
 				assert.deepEqual(await there(), [true, true, true, false]);
 				await page.click('#since >> text=All time');
@@ -370,13 +377,13 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 				// What waits is never hidden by its age, nor what is searched.
 				for (const show of ['underway', 'uncertain']) {
 					await page.goto('/history?show=' + show);
-					assert.equal(await current('Submitted'), 'All time');
+					assert.equal(await current('Changed'), 'All time');
 				}
 				await page.goto('/history');
 				await page.fill('#find', word);
 				await page.press('#find', 'Enter');
 				await page.waitForURL(/q=Numbat/);
-				assert.equal(await current('Submitted'), 'All time');
+				assert.equal(await current('Changed'), 'All time');
 				assert.deepEqual(await there(), [true, true, true, true]);
 				await page.click('#since >> text=7 days');
 				assert.deepEqual(await there(), [true, true, false, false]);
@@ -386,5 +393,12 @@ export default function ({ test, using, held, quiet, raw, cookieOf, stack }) {
 					/^Nothing of the last 7 days$/);
 				assert.equal((await page.goto('/history?since=1y')).status(),
 					400);
+				// Of today is what came to its end today, however old it is.
+				await stack.sql('UPDATE d.state SET changed_at = now() WHERE ' +
+					'message_id = %s', uuid(ids[2]));
+				await page.goto('/history');
+				assert.deepEqual(await there(), [true, false, true, false]);
+				await page.click('text=Bounced');
+				assert.deepEqual(await there(), [false, false, false, false]);
 			}));
 }

@@ -96,6 +96,7 @@ const WANT = {
 	'GET /audit': [[303, 403, 200, 200, 200, 200, 403, 200]],
 	'GET /health': [reads],
 	'GET /account': [reads],
+	'POST /only': [[401, ...Array(7).fill(303)], () => ({ tenant: '0' })],
 	'GET /pause': [reads],
 	'POST /pause': [[401, 303, 303, 303, 403, 403, 403, 303],
 		(m) => ({ ...m.box, to: 'pause', reason: 'a test' })],

@@ -200,7 +200,8 @@ class Stack:
         for table, more in (("message", """, 'digest', d.digest_1(t.tenant_id,
                 t.inbox_id, %(old)s, t.version, t.test, t.mail_from, t.rcpt,
                 t.params, t.size, t.body_tag, 0, 0)"""),
-                            ("state", ""), ("word", "")):
+                            ("state", ", 'changed_at', now() - %(days)s * "
+                             "interval '1 day'"), ("word", "")):
             query += """INSERT INTO d.{0} SELECT (jsonb_populate_record(t,
                 jsonb_build_object('message_id', %(old)s::text{1}))).*
                 FROM d.{0} t WHERE t.message_id = %(seed)s;""".format(

@@ -3,11 +3,11 @@
 may have arrived, however its recipient ends (decision 0102)."""
 import pytest
 
-from pgcluster import call1
+from pgcluster import call, call1
 from test_gate import one, state
 from test_relay import (CANCELED, DONE, DOT, FAILED, LATER, PENDING, SENDING,
-                        UNCERTAIN, attempt, claim, done, dot, due_now,
-                        recovered, rows_of, unsure)
+                        UNCERTAIN, approved, attempt, claim, done, dot,
+                        due_now, recovered, rows_of, unsure)
 
 
 def in_doubt(w, su, m, other=LATER):
@@ -100,3 +100,90 @@ def test_sent_at_the_second_dot(w, x, su):
     assert rows_of(su, m) == [DOT, LATER]
     assert done(w, L, {1: DONE})["status"] == 200
     assert rows_of(su, m) == [DONE, LATER]
+
+
+def maybe(w, x, su, m):
+    """What its agent, and an operator in the history, is told."""
+    mine = call1(w.gw, "my_get_1", t=x.tenant, k=x.full_key, a=x.full_a,
+                 mid=m["mid"])
+    listed, = [r for r in call(w.rv, "review_list_1", s=w.root, tenant=x.tenant,
+                               inbox=None, states=None if state(su, m)[0] == 1
+                               else "2,3,4,5,7,8,9,10,11",
+                               q=None, after_key=None, lim=50, collapse=False)
+               if r["message_id"] == m["mid"]]
+    return mine["doubt"], listed["doubt"]
+
+
+def told(su, m):
+    return one(su, "SELECT detail FROM d.event WHERE message_id = %s "
+               "ORDER BY n DESC LIMIT 1", m["mid"])
+
+
+def test_a_person_cancels_what_waits_for_the_second_dot(w, x, su):
+    m, L = unsure(w, x, su)
+    call1(w.wk, "release_lease_1", retry_seconds=60, **L)
+    r = call1(w.rv, "review_cancel_1", s=w.root, mid=m["mid"], note="no")
+    assert (r["status"], r["state"]) == (200, 11)
+    assert maybe(w, x, su, m) == (True, True)
+    in_doubt(w, su, m, CANCELED)
+
+
+def test_a_person_cancels_what_a_person_let_be_sent_again(w, x, su):
+    m = approved(w, x)
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: UNCERTAIN})["state"] == 11
+    r = call1(w.rv, "uncertain_1", s=w.root, mid=m["mid"], ix=[1],
+              outcome="retry", note="x")
+    assert r["state"] == 9 and rows_of(su, m) == [PENDING]
+    r = call1(w.rv, "review_cancel_1", s=w.root, mid=m["mid"], note="no")
+    assert (r["status"], r["state"]) == (200, 11)
+    assert rows_of(su, m) == [UNCERTAIN] and maybe(w, x, su, m) == (True, True)
+
+
+@pytest.mark.parametrize("end", ["cancel", "review_cancel", "reject", "expiry"])
+@pytest.mark.parametrize("again", [False, True])
+def test_it_ends_after_a_restore(w, x, su, end, again):
+    """The state says how it ended, and beside it that it may have arrived."""
+    m = approved(w, x)
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: UNCERTAIN})["state"] == 11
+    su.cursor().execute(
+        "SET ROLE p_ctl; UPDATE d.state SET state = 1, round = round + 1, "
+        "hold_until = now() + interval '1 day', detail = 'restored' "
+        "WHERE message_id = '%s'; RESET ROLE" % m["mid"])
+    assert maybe(w, x, su, m) == (True, True)
+    if again:
+        assert w.approve(m, for_round=2, resend=[1])["state"] == 2
+        assert rows_of(su, m) == [PENDING]
+        if end == "reject":
+            return
+    if end == "cancel":
+        r = call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a,
+                  mid=m["mid"])
+        assert r["status"] == 200
+    elif end == "review_cancel":
+        r = call1(w.rv, "review_cancel_1", s=w.root, mid=m["mid"], note="no")
+        assert r["status"] == 200
+    elif end == "reject":
+        w.reject(m, for_round=2)
+    else:
+        su.cursor().execute(
+            "UPDATE d.state SET hold_until = now() WHERE message_id = %s; "
+            "UPDATE d.send_q SET stale_at = now() WHERE message_id = %s",
+            (m["mid"], m["mid"]))
+        recovered(w)
+    assert state(su, m)[0] == {"reject": 3, "expiry": 4}.get(end, 5)
+    assert told(su, m).endswith("it may have been sent before")
+    assert maybe(w, x, su, m) == (True, True)
+
+
+def test_what_never_left_is_plainly_canceled(w, x, su):
+    m = approved(w, x)
+    assert maybe(w, x, su, m) == (False, False)
+    call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a, mid=m["mid"])
+    assert state(su, m)[0] == 5 and rows_of(su, m) == [CANCELED]
+    assert maybe(w, x, su, m) == (False, False) and told(su, m) is None

@@ -135,6 +135,21 @@ def test_age_and_time_left(w, x, su):
         assert call(w.rv, "review_list_1", s=w.root, tenant=None,
                     inbox=x.inbox, states="3,8", q=q, after_key=None, lim=50,
                     collapse=False) == []
+    # it asks when mail came to its end, however old it is; the queue does not
+    old, = aged(w, x, su, ["5 days"])
+    for since, change, want in (("1d", "2 hours", True), ("1h", "2 hours", False),
+                                ("7d", "4 days", True)):
+        su.cursor().execute(
+            "SET session_replication_role = replica; UPDATE d.state SET "
+            "state = 3, changed_at = now() - %s::interval "
+            "WHERE message_id = %s; RESET session_replication_role",
+            (change, old))
+        got = [r["message_id"] for r in call(
+            w.rv, "review_list_1", s=w.root, tenant=None, inbox=x.inbox,
+            states="3", q="changed:" + since, after_key=None, lim=50,
+            collapse=False)]
+        assert (old in got) is want, since
+    assert ids(w, w.root, "changed:9d", x.inbox) == []
 
 
 def test_what_is_old_is_paged_in_order_over_all_risks(w, x, su):

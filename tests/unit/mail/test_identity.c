@@ -141,6 +141,34 @@ test_a_report_is_clean(void **state)
 	buf_free(&out);
 }
 
+/* Of a dot that nobody answered it is not said that nothing arrived. */
+static void
+test_a_delay_in_doubt_says_so(void **state)
+{
+	struct report_rcpt to = { .address = str_lit("ann@x.example"),
+		.text = str_lit("no answer") };
+	struct report r = { .kind = REPORT_DELAYED,
+		.hostname = str_lit("mx.example"),
+		.inbox = str_lit("bot@agents.example"),
+		.id = "msg_x",
+		.remote = "",
+		.head = str_lit("Subject: x\r\n"),
+		.rcpt = &to,
+		.rcpt_count = 1 };
+	struct buf out = { 0 };
+
+	(void)state;
+	report_build(&out, &r);
+	assert_non_null(strstr(buf_cstr(&out), "is not delivered yet"));
+	buf_clear(&out);
+	r.doubt = true;
+	report_build(&out, &r);
+	assert_null(strstr(buf_cstr(&out), "is not delivered yet"));
+	assert_non_null(strstr(buf_cstr(&out), "may have arrived"));
+	assert_non_null(strstr(buf_cstr(&out), "Do not send it again."));
+	buf_free(&out);
+}
+
 /* The database stores reports up to a size, and drops others. */
 static void
 test_a_report_of_many_fits(void **state)
@@ -177,6 +205,7 @@ main(void)
 		cmocka_unit_test(test_other),
 		cmocka_unit_test(test_who_is_visible),
 		cmocka_unit_test(test_a_report_is_clean),
+		cmocka_unit_test(test_a_delay_in_doubt_says_so),
 		cmocka_unit_test(test_a_report_of_many_fits),
 	};
 
