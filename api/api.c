@@ -190,7 +190,8 @@ api_message_id(struct http_request *req, struct uuid *id)
 
 	if (uuid_from_id(id, "msg_", str_of(given)))
 		return true;
-	http_fail(req, E_NOT_FOUND, "this is not the id of a message");
+	http_fail(req, E_NOT_FOUND, "this is not the id of a message%s",
+	    strcmp(given, "send") == 0 ? "; to send is a POST" : "");
 	return false;
 }
 

@@ -77,6 +77,8 @@ const char api_guide[] =
     "   on its way. sent: the next mail server took it. rejected: a person\n"
     "   said no; `decision` has a category, a note and a hint. expired,\n"
     "   canceled, bounced, uncertain (may have been sent; a person looks).\n"
+    "   may_have_been_sent: true, beside any status: so may it. Ask, do not\n"
+    "   send it again.\n"
     "\n"
     "   Rejected with hint revise_and_resubmit? Send a better one with\n"
     "   \"revises\": \"msg_...\". do_not_retry means that. ask_human: ask.\n"

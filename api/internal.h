@@ -71,7 +71,7 @@ struct str api_token(const struct http_request *req);
 struct api_fault {
 	enum err_code code; /* E_NONE: nothing */
 	char field[64];
-	char text[200];
+	char text[320];
 };
 
 /* The first fault stays. */

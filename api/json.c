@@ -79,6 +79,21 @@ api_json_object(const char *p, size_t n, struct api_fault *fault)
 	return root;
 }
 
+/* Who guessed a name reads those that there are. */
+static void
+no_such_field(
+    const char *key, const char *const *names, struct api_fault *fault)
+{
+	struct buf text = { 0 };
+	size_t i;
+
+	for (i = 0; names[i] != NULL; i++)
+		buf_printf(&text, "%s%s", i > 0 ? ", " : "", names[i]);
+	api_fault_set(fault, E_VALIDATION_ERROR, key,
+	    "this request has no such field; it has %s", buf_cstr(&text));
+	buf_free(&text);
+}
+
 void
 api_json_known(json_t *root, const char *const *names, struct api_fault *fault)
 {
@@ -91,8 +106,7 @@ api_json_known(json_t *root, const char *const *names, struct api_fault *fault)
 		for (i = 0; names[i] != NULL && strcmp(names[i], key) != 0; i++)
 			;
 		if (names[i] == NULL)
-			api_fault_set(fault, E_VALIDATION_ERROR, key,
-			    "this request has no such field");
+			no_such_field(key, names, fault);
 	}
 }
 

@@ -237,8 +237,10 @@ api_authorize(struct http_request *req, int principal)
 	struct signin *s;
 
 	if (token.n == 0) {
-		http_fail(req, E_MISSING_AUTHORIZATION,
-		    "no key was given in the Authorization header");
+		http_fail(req, E_MISSING_AUTHORIZATION, "%s",
+		    http_request_header(req, "Authorization") != NULL
+			? "Authorization is not the word Bearer and a key"
+			: "no key was given in the Authorization header");
 		return;
 	}
 	s = xcalloc(1, sizeof(*s));

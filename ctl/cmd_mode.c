@@ -184,3 +184,39 @@ ctl_suspend(struct ctl *ctl, const struct ctl_args *args)
 		    off ? "no longer suspended" : "suspended");
 	}
 }
+
+#define REJECT_AT_ONCE 200
+
+/* All that an inbox holds, some in each transaction. */
+int
+ctl_reject(struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *category = ctl_option(args, "category");
+	int64_t n = 0;
+	bool more = true;
+	struct scope at;
+	json_t *rows;
+
+	if (!has_reason(ctl, args) ||
+	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox))
+		return 1;
+	while (more) {
+		const struct manage_arg call[] = { CTL_SESSION(ctl),
+			MANAGE_ARG_I64(at.tenant), MANAGE_ARG_I64(at.inbox),
+			MANAGE_ARG_TEXT(category != NULL ? category : "other"),
+			MANAGE_ARG_TEXT(ctl_option(args, "reason")),
+			MANAGE_ARG_I32(REJECT_AT_ONCE), MANAGE_ARG_END };
+
+		rows = ctl_call(ctl, "reject_all_1", call);
+		if (rows == NULL)
+			return 1;
+		n += ctl_int(json_array_get(rows, 0), "rejected");
+		more = json_is_true(
+		    json_object_get(json_array_get(rows, 0), "more"));
+		json_decref(rows);
+	}
+	rows = json_pack("[{s:I}]", "rejected", (json_int_t)n);
+	ctl_print(ctl, rows);
+	json_decref(rows);
+	return 0;
+}

@@ -52,6 +52,36 @@ print_events(struct ctl *ctl, const char *uuid, const char *logs)
 }
 
 /* One message is shown with its history, several as a table. */
+/* Of many, on a terminal, what tells one from another. */
+static void
+print_found(struct ctl *ctl, json_t *rows)
+{
+	json_t *brief = json_array(), *row;
+	size_t i;
+
+	if (ctl->json || json_array_size(rows) == 1) {
+		ctl_print(ctl, rows);
+		json_decref(brief);
+		return;
+	}
+	json_array_foreach(rows, i, row)
+	{
+		const char *at = ctl_text(row, "created_at");
+		char text[20];
+
+		(void)snprintf(text, sizeof(text), "%.10s %.5s", at,
+		    strlen(at) > 16 ? at + 11 : "");
+		(void)json_array_append_new(
+		    brief, json_pack("{s:O, s:s, s:O, s:O, s:O}", "message_id",
+			       json_object_get(row, "message_id"), "submitted",
+			       text, "state", json_object_get(row, "state"),
+			       "subject", json_object_get(row, "subject"),
+			       "address", json_object_get(row, "address")));
+	}
+	ctl_print(ctl, brief);
+	json_decref(brief);
+}
+
 int
 ctl_trace(struct ctl *ctl, const struct ctl_args *args)
 {
@@ -83,7 +113,7 @@ ctl_trace(struct ctl *ctl, const struct ctl_args *args)
 		rc = ctl_fail(ctl, "--logs follows one message, and %s has %zu",
 		    args->words[0], n);
 	else
-		ctl_print(ctl, rows);
+		print_found(ctl, rows);
 	json_decref(rows);
 	return n == 1 ? print_events(ctl, found, logs) : rc;
 }

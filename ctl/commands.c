@@ -148,6 +148,10 @@ const struct ctl_command ctl_commands[] = {
 	{ "suspend", "ADDRESS --reason TEXT [--off]", "reason= off",
 	    ctl_suspend, 1, 1, "Refuse an inbox's keys at once." },
 
+	{ "reject", "ADDRESS --reason TEXT [--category CATEGORY]",
+	    "reason= category=", ctl_reject, 1, 1,
+	    "Reject all that an inbox holds; its agent reads the reason." },
+
 	{ "queue", "", "", ctl_queue, 0, 0, "Count messages by state." },
 	{ "trace", "ID | MESSAGE-ID | ADDRESS [--logs FILE|FOLDER|-]",
 	    "logs=", ctl_trace, 1, 1,

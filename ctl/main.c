@@ -15,20 +15,43 @@
 #include "ctl/ctl.h"
 #include "seal/key.h"
 
+#define WIDTH 79
+
+/* Behind `start` the words of `text`, as many to a line as go. */
+static void
+put_wrapped(FILE *out, const char *start, const char *text, size_t indent)
+{
+	size_t n, column = strlen(start);
+
+	(void)fputs(start, out);
+	for (; *text != '\0'; text += n + (text[n] == ' ')) {
+		n = strcspn(text, " ");
+		if (column + 1 + n > WIDTH) {
+			(void)fprintf(out, "\n%*s", (int)indent, "");
+			column = indent;
+		}
+		column += (size_t)fprintf(
+		    out, "%s%.*s", column > 0 ? " " : "", (int)n, text);
+	}
+	(void)fputc('\n', out);
+}
+
 /* What a command's name begins with `word`, all for "": how many were shown. */
 static int
 show_commands(FILE *out, const char *word)
 {
 	const struct ctl_command *c;
 	size_t n = strlen(word);
+	char start[64];
 	int shown = 0;
 
 	for (c = ctl_commands; c->name != NULL; c++) {
 		if (n > 0 && (strncmp(c->name, word, n) != 0 ||
 				 (c->name[n] != '\0' && c->name[n] != ' ')))
 			continue;
-		(void)fprintf(out, "  %s%s%s\n        %s\n", c->name,
-		    *c->usage != '\0' ? " " : "", c->usage, c->help);
+		(void)snprintf(start, sizeof(start), "  %s", c->name);
+		put_wrapped(out, start, c->usage, 9);
+		put_wrapped(out, "       ", c->help, 7);
 		shown++;
 	}
 	return shown;
@@ -41,8 +64,8 @@ usage(FILE *out)
 	    "usage: posternctl [-c FILE] [--json] [--session FILE] COMMAND "
 	    "...\n"
 	    "       posternctl help [WORD]\n"
-	    "  -c FILE         configuration (default $POSTERN_CONF or "
-	    "%s/postern.conf)\n"
+	    "  -c FILE         configuration; else $POSTERN_CONF, else\n"
+	    "                  %s/postern.conf\n"
 	    "  --json          an array of objects instead of a table\n"
 	    "  --session FILE  where login keeps its session\n"
 	    "  --check         say whether the configuration is usable\n"
@@ -238,6 +261,7 @@ read_command(
 {
 	const struct ctl_command *c;
 	const char *why;
+	char start[64];
 	int used = 0, i;
 
 	c = find_command(argc, argv, &used);
@@ -247,8 +271,10 @@ read_command(
 	}
 	for (i = used; i < argc; i++)
 		if (strcmp(argv[i], "--help") == 0) {
-			(void)printf("usage: posternctl %s %s\n%s\n", c->name,
-			    c->usage, c->help);
+			(void)snprintf(start, sizeof(start),
+			    "usage: posternctl %s", c->name);
+			put_wrapped(stdout, start, c->usage, 17);
+			put_wrapped(stdout, "", c->help, 0);
 			return NULL;
 		}
 	why = parse(ctl, c, argc - used, argv + used, args);

@@ -1198,7 +1198,7 @@ BEGIN
 	        ELSE 'ok' END FROM d.operator p WHERE p.disabled_at IS NULL
 	        AND NOT p.totp AND p.passkeys = 0), (SELECT count(*)::text
 	        FROM d.operator p WHERE p.disabled_at IS NULL AND NOT p.totp
-	        AND p.passkeys = 0) || ' operators have none',
+	        AND p.passkeys = 0) || ' of those who can sign in have none',
 	        'each adds one under Account on the pages'),
 	    ('durability', CASE WHEN current_setting('fsync') = 'on'
 	        AND current_setting('full_page_writes') = 'on' THEN 'ok'
@@ -1229,6 +1229,19 @@ BEGIN
 	        coalesce((SELECT 'since ' || g.paused_at::text
 	        FROM d.global_pause g WHERE g.paused_at IS NOT NULL), 'off'),
 	        'posternctl resume --all, or on the operators'' page'),
+	    ('pauses', CASE WHEN EXISTS (SELECT 1 FROM d.inbox x
+	        WHERE x.paused_at IS NOT NULL AND x.deleted_at IS NULL)
+	        OR EXISTS (SELECT 1 FROM d.tenant n WHERE n.paused_at IS NOT NULL
+	        AND n.deleted_at IS NULL) THEN 'info' ELSE 'ok' END,
+	        coalesce((SELECT string_agg(z.what, '; ') FROM ((SELECT 'tenant '
+	        || n.slug || coalesce(': ' || left(n.pause_reason, 60), '')
+	        FROM d.tenant n WHERE n.paused_at IS NOT NULL
+	        AND n.deleted_at IS NULL ORDER BY n.slug LIMIT 5)
+	        UNION ALL (SELECT x.address || coalesce(': '
+	        || left(x.pause_reason, 60), '') FROM d.inbox x
+	        WHERE x.paused_at IS NOT NULL AND x.deleted_at IS NULL
+	        ORDER BY x.address LIMIT 5)) z (what)), 'none'),
+	        'posternctl resume ADDRESS, or --tenant SLUG'),
 	    ('deployment', CASE WHEN EXISTS (SELECT 1 FROM d.deployment)
 	        THEN 'ok' ELSE 'error' END, 'deployment id',
 	        'posternctl migrate'),

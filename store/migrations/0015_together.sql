@@ -446,6 +446,61 @@ BEGIN
 	    at - j.next_ix - good) m;
 END $$;
 
+-- The next of what an inbox holds, for posternctl: no list is made before.
+CREATE FUNCTION api.reject_all_1(s bytea, tenant bigint, inbox bigint,
+	category text, note text, lim int) RETURNS TABLE (status int, code text,
+	rejected int, more boolean) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.tenants = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	j d.job;
+	i d.job_item;
+	good int := 0;
+	seen int := 0;
+	most int := least(greatest(coalesce(lim, 100), 1), 500);
+BEGIN
+	o := d.op(s);
+	IF o.status = 200 AND NOT d.op_may(o.operator_id, ARRAY['reviewer',
+	    'senior'], tenant, inbox) THEN
+		o.status := 403;
+		o.code := 'missing_permission';
+	ELSIF o.status = 200 AND (tenant IS NULL OR inbox IS NULL
+	    OR reject_all_1.category IS NULL OR reject_all_1.category NOT IN (
+	    'wrong_recipient', 'wrong_content', 'policy', 'sensitive_data',
+	    'suspicious', 'duplicate', 'other')
+	    OR coalesce(length(btrim(reject_all_1.note, E' \t\r\n')), 0) = 0
+	    OR length(reject_all_1.note) > 1000) THEN
+		o.status := 422;
+		o.code := 'validation_error';
+	END IF;
+	IF o.status <> 200 THEN
+		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean;
+		RETURN;
+	END IF;
+	PERFORM set_config('synchronous_commit', 'on', true);
+	j.category := reject_all_1.category;
+	j.note := reject_all_1.note;
+	FOR i.message_id, i.tenant_id, i.inbox_id, i.version, i.round, i.digest IN
+	    SELECT y.message_id, y.tenant_id, y.inbox_id, y.version, y.round,
+	    m.digest FROM d.state y JOIN d.message m
+	        ON m.message_id = y.message_id AND m.tenant_id = y.tenant_id
+	        AND m.version = y.version
+	    WHERE y.tenant_id = reject_all_1.tenant
+	    AND y.inbox_id = reject_all_1.inbox AND y.state = 1
+	    AND NOT EXISTS (SELECT 1 FROM d.decision c
+	        WHERE c.message_id = y.message_id AND c.tenant_id = y.tenant_id
+	        AND c.version = y.version AND c.round = y.round
+	        AND c.operator_id = o.operator_id)
+	    ORDER BY y.risk DESC, y.message_id LIMIT most LOOP
+		seen := seen + 1;
+		good := good + (d.job_reject(o.operator_id, j, i)
+		    = 'rejected')::int;
+	END LOOP;
+	RETURN QUERY SELECT 200, NULL::text, good, seen = most AND good > 0;
+END $$;
+
 -- What approving the next items needs: their keys, for the relay's box.
 CREATE FUNCTION api.job_next_1(s bytea, job uuid, lim int)
 	RETURNS TABLE (status int, code text, ix int, message_id uuid,
@@ -875,5 +930,6 @@ GRANT EXECUTE ON FUNCTION api.job_make_1, api.job_confirm_1, api.job_stop_1,
 	api.jobs_1,
 	api.job_items_1, api.look_1, api.look_end_1, api.comment_1,
 	api.comments_1, api.live_1 TO l_review;
+GRANT EXECUTE ON FUNCTION api.reject_all_1 TO l_ctl;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_review;

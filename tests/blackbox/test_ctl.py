@@ -279,6 +279,7 @@ GUARDED = {
              "--password-file", "PASSWORD"],
     "resume": ["--all", "--reason", "x", "--password-file", "PASSWORD"],
     "suspend": ["a@acme.example", "--reason", "x"],
+    "reject": ["a@acme.example", "--reason", "x"],
     "queue": [], "trace": ["a@acme.example"],
 }
 
@@ -307,9 +308,9 @@ def test_nothing_without_a_session(site):
 
 
 def test_it_never_approves(site):
-    """No command does, and its login may call nothing that does."""
+    """No command does, and its login may call nothing that does. It rejects."""
     usage = site.ok("--help").lower()
-    assert not re.search(r"^  (approve|reject|release|decide)", usage, re.M)
+    assert not re.search(r"^  (approve|release|decide)", usage, re.M)
     may = {n for n, in site.sql(
         "select p.proname from pg_proc p where p.pronamespace = "
         "'api'::regnamespace and has_function_privilege('l_ctl', p.oid, "
@@ -553,6 +554,13 @@ def test_pause_and_resume(ready):
     ready.refused("name an ADDRESS", "pause", "--reason", "x")
     # As the page: a reason that says something, and the log has it.
     ready.ok("inbox", "create", "why@acme.example", "--tenant", "acme")
+    ready.ok("pause", "why@acme.example", "--reason", "It loops")
+    assert "pauses: why@acme.example: It loops" in ready.run("doctor").stdout
+    assert ready.sql("SELECT paused_by, pause_reason FROM d.inbox WHERE "
+                     "paused_at IS NOT NULL") == [
+        ("ctl:%d" % ready.sql("SELECT substr(actor::text, 5)::int FROM "
+                              "d.audit WHERE event = 'pause' ORDER BY n DESC "
+                              "LIMIT 1")[0], "It loops")]
     for scope in (["--all"], ["--tenant", "acme"], ["why@acme.example"]):
         for command in "pause", "resume":
             ready.refused("--reason TEXT is needed", command, *scope)
@@ -567,6 +575,15 @@ def test_pause_and_resume(ready):
                          "ORDER BY n DESC LIMIT 3")
         assert [r for r in rows if r[0] in ("pause", "resume")] == [
             ("resume", "\u00e4" * 1000), ("pause", "\u00e4" * 1000)]
+
+
+def test_all_of_an_inbox_is_rejected(ready):
+    ready.ok("inbox", "create", "loop@acme.example", "--tenant", "acme")
+    ready.refused("--reason TEXT is needed", "reject", "loop@acme.example")
+    ready.refused("422", "reject", "loop@acme.example", "--reason", "x",
+                  "--category", "sad")
+    assert ready.rows("reject", "loop@acme.example", "--reason", "It loops",
+                      "--category", "duplicate") == [{"rejected": 0}]
 
 
 def test_tightening_needs_no_login(ready):
@@ -677,6 +694,7 @@ def test_no_secret_is_an_argument(ready):
 
 def test_used_wrongly(ready):
     """What is wrong is said in a line or two; help is asked for anywhere."""
+    assert max(map(len, ready.ok("help").splitlines())) <= 80
     for words, wanted in (
             (["nonsense"], "no command nonsense; posternctl --help"),
             (["help", "nonsense"], "no command nonsense"),

@@ -360,3 +360,17 @@ def test_markdown_is_text_and_html(gate):  # noqa: F811
         got = bot.send(**dict({"markdown": "x"}, **more))
         assert refusal(got) == (422, "validation_error")
         assert got[2]["field"] == "markdown"
+
+
+def test_a_guess_is_told_how_it_goes(bot, nobody):  # noqa: F811
+    """Enough to put it right without reading anything else."""
+    _, _, doc = bot.call("POST", "/v1/messages/send",
+                         {"to": ["a@example.org"], "body": "x"})
+    assert doc["field"] == "body"
+    assert "it has to, cc, bcc" in doc["message"] and "text" in doc["message"]
+    _, _, doc = bot.get("/v1/messages/send")
+    assert "POST" in doc["message"]
+    _, _, doc = bot.get("/v1/mail")
+    assert "GET /v1/guide" in doc["fix"]
+    _, _, doc = nobody.get("/v1/auth/me", headers={"Authorization": bot.key})
+    assert "Bearer" in doc["message"]

@@ -109,7 +109,8 @@ def maybe(w, x, su, m):
     listed, = [r for r in call(w.rv, "review_list_1", s=w.root, tenant=x.tenant,
                                inbox=None, states=None if state(su, m)[0] == 1
                                else "2,3,4,5,7,8,9,10,11",
-                               q=None, after_key=None, lim=50, collapse=False)
+                               q=str(m["mid"]), after_key=None, lim=50,
+                               collapse=False)
                if r["message_id"] == m["mid"]]
     return mine["doubt"], listed["doubt"]
 

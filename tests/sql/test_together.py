@@ -724,3 +724,33 @@ def test_live_reads_the_newest_only_whoevers_they_are(w, su, people):
         cur.execute("DELETE FROM d.state WHERE message_id::text LIKE %s",
                     (str(base)[:23] + "%",))
         cur.execute("RESET session_replication_role")
+
+
+def test_all_that_an_inbox_holds_is_rejected(w, x, su, people):
+    """posternctl reject: as the page, but with no list before."""
+    box = w.inbox(x.tenant, "loop@t0.example")
+    other = w.inbox(x.tenant, "calm@t0.example")
+    mine = [box.message(["b@x.example"]) for _ in range(5)]
+    theirs = other.message(["b@x.example"])
+    for m in (*mine, theirs):
+        assert submit(w.gw, m)["status"] == 202
+    args = dict(tenant=x.tenant, inbox=box.inbox, category="duplicate",
+                note="It loops", lim=3)
+    far = w.operator("farther", "senior", w.tenants[1])
+    audits = w.operator("onlyreads", "auditor", x.tenant)
+    for s in (far, audits):
+        assert call1(w.ctl, "reject_all_1", s=s, **args)["status"] == 403
+    for bad in ({"note": " "}, {"note": None}, {"category": "sad"},
+                {"inbox": None}):
+        assert call1(w.ctl, "reject_all_1", s=w.root,
+                     **dict(args, **bad))["status"] == 422
+    got = [call1(w.ctl, "reject_all_1", s=w.root, **args) for _ in range(2)]
+    assert [(r["rejected"], r["more"]) for r in got] == [(3, True), (2, False)]
+    for m in mine:
+        assert one(su, "SELECT state FROM d.state WHERE message_id = %s",
+                   m["mid"]) == 3
+        read = call1(w.gw, "my_get_1", t=x.tenant, k=box.full_key,
+                     a=box.full_a, mid=m["mid"])
+        assert (read["category"], read["note"]) == ("duplicate", "It loops")
+    assert one(su, "SELECT state FROM d.state WHERE message_id = %s",
+               theirs["mid"]) == 1
