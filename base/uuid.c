@@ -21,6 +21,11 @@ static struct {
 } last;
 
 #define RANDOM 10 /* of one id */
+/*
+ * A clock that was set back by more was wrong before: the database refuses ids
+ * that are ten minutes from its own time, for as long as they count on.
+ */
+#define BACK_MS 60000
 
 /* Random bytes of the next ids: one call of the kernel for many. */
 static struct {
@@ -59,7 +64,7 @@ uuid_v7_new(void)
 	const unsigned char *r = take_random();
 	int i;
 
-	if (ms > last.ms) {
+	if (ms > last.ms || last.ms - ms > BACK_MS) {
 		last.ms = ms;
 		last.count = (unsigned)(r[8] << 8 | r[9]) & 0x7ff;
 	} else if (++last.count > 0xfff) {

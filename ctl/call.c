@@ -121,6 +121,10 @@ fix_of(const char *code)
 		{ "state_conflict", "what is there by now does not allow it" },
 		{ "validation_error",
 		    "a value is missing or not allowed; see posternctl(1)" },
+		{ "clock_gap",
+		    "the clock is half a year away from the last week there "
+		    "is: put it right; if it is right, repeat with --after-gap "
+		    "(what is past its time goes then)" },
 		{ "dkim_needed",
 		    "links to unsubscribe count inside a signature only: "
 		    "posternctl dkim new, then dkim use" },

@@ -11,6 +11,7 @@
 #include "ctl/trace.h"
 
 #define MAINTAIN_ROUNDS 10000 /* of one run */
+#define IN_USE "weeks in use"
 #define DAY_MS (24LL * 60 * 60 * 1000)
 
 int
@@ -132,7 +133,8 @@ log_partitions(json_t *rows)
 
 		if (ctl_int(row, "n") > 0 &&
 		    (strcmp(what, "partitions made") == 0 ||
-			strcmp(what, "weeks dropped") == 0))
+			strcmp(what, "weeks dropped") == 0 ||
+			strcmp(what, IN_USE) == 0))
 			log_info("maintain.partition", KV("why", what),
 			    KV("n", ctl_int(row, "n")));
 	}
@@ -150,6 +152,10 @@ add_round(json_t *all, const json_t *more)
 	{
 		int64_t n = ctl_int(json_array_get(more, i), "n");
 
+		if (strcmp(ctl_text(row, "what"), IN_USE) == 0) {
+			(void)json_object_set_new(row, "n", json_integer(n));
+			continue; /* tomorrow is soon enough */
+		}
 		again = again || n > 0;
 		(void)json_object_set_new(
 		    row, "n", json_integer(ctl_int(row, "n") + n));
@@ -157,7 +163,7 @@ add_round(json_t *all, const json_t *more)
 	return again;
 }
 
-/* A call removes a thousand of a kind: again, until there are none. */
+/* A call makes some weeks, or removes some of a kind: until none is left. */
 int
 ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 {
@@ -165,6 +171,7 @@ ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 	const struct manage_arg call[] = { CTL_UID, MANAGE_ARG_I32(weeks),
 		MANAGE_ARG_I32(ctl->conf->body_keep / DAY_MS),
 		MANAGE_ARG_I32(ctl->conf->metadata_keep / DAY_MS),
+		MANAGE_ARG_BOOL(ctl_option(args, "after-gap") != NULL),
 		MANAGE_ARG_END };
 	json_t *rows, *more;
 	bool again, ok;

@@ -147,7 +147,12 @@ make_database(struct ctl *ctl)
 	bool ok = there != NULL;
 
 	if (ok && strcmp(there, "0") == 0) {
-		said = ask(ctl, "CREATE DATABASE postern");
+		/*
+		 * Not the host's locale: what is small in Turkish is not found,
+		 * and what is sorted changes with the C library.
+		 */
+		said = ask(ctl, "CREATE DATABASE postern TEMPLATE template0 "
+				"ENCODING 'UTF8' LOCALE 'C.UTF-8'");
 		ok = said != NULL;
 		if (ok)
 			init_say(ctl, "made", "database postern");

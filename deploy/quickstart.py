@@ -351,7 +351,7 @@ metrics {{
         data = self.state / "postgres"
         if not (data / "PG_VERSION").exists():
             run([PG_BIN / "initdb", "-D", data, "-U", "postgres", "-N",
-                 "--no-locale", "-E", "UTF8", "--data-checksums",
+                 "--locale=C.UTF-8", "-E", "UTF8", "--data-checksums",
                  "--auth=peer"])
         (data / "pg_hba.conf").write_text("local all all peer map=postern\n")
         (data / "pg_ident.conf").write_text("".join(
@@ -367,6 +367,7 @@ max_wal_size = 512MB
 wal_level = minimal
 max_wal_senders = 0
 wal_compression = lz4
+max_locks_per_transaction = 256
 jit = off
 fsync = on
 synchronous_commit = on

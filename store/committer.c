@@ -388,7 +388,7 @@ code_of(const struct pg_result *res, bool *again)
 	const char *state = pg_sqlstate(res);
 
 	*again = strncmp(state, "40", 2) == 0 || strcmp(state, "55P03") == 0;
-	if (strcmp(state, "53100") == 0)
+	if (strcmp(state, PG_NO_ROOM) == 0)
 		return E_STORAGE_FULL;
 	if (*again || strncmp(state, "53", 2) == 0 ||
 	    strncmp(state, "57", 2) == 0 || strncmp(state, "08", 2) == 0 ||

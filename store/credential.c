@@ -43,7 +43,7 @@ store_code(enum pg_err err, const struct pg_result *res)
 	case PG_OK:
 		return E_NONE;
 	case PG_REJECTED:
-		return strncmp(pg_sqlstate(res), "53100", 5) == 0
+		return strcmp(pg_sqlstate(res), PG_NO_ROOM) == 0
 			   ? E_STORAGE_FULL
 		       : strchr("45", pg_sqlstate(res)[0]) != NULL &&
 			       strncmp(pg_sqlstate(res), "42", 2) != 0

@@ -52,7 +52,7 @@ pg_conninfo_fill(struct pg_conninfo *ci, const struct pg_conf *conf)
 	int n = 0;
 
 	snprintf(ci->options, sizeof(ci->options),
-	    "-c statement_timeout=%u -c jit=off "
+	    "-c statement_timeout=%u -c jit=off -c TimeZone=UTC "
 	    "-c idle_in_transaction_session_timeout=5000",
 	    conf->deadline_ms);
 	snprintf(ci->port, sizeof(ci->port), "%u", conf->port % 65536);

@@ -176,7 +176,11 @@ bool pg_array_next(struct pg_array *it, struct str *item);
 int64_t pg_item_to_i64(struct str item);
 int64_t pg_item_to_time(struct str item);
 
-/* "23505" of a PG_REJECTED; "" when the server gave none. */
+/*
+ * "23505" of a PG_REJECTED; "" when the server gave none. A week without
+ * partitions is no room either: it needs somebody, then the same may be tried.
+ */
+#define PG_NO_ROOM "53100"
 const char *pg_sqlstate(const struct pg_result *res);
 /* The server's words, for the log; one line, never values. */
 const char *pg_message(const struct pg_result *res);

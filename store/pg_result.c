@@ -217,13 +217,23 @@ pg_array_next(struct pg_array *it, struct str *item)
 	return true;
 }
 
+/* Is there no partition for the row? PostgreSQL calls that a failed check. */
+static bool
+has_no_week(const struct pg_result *res)
+{
+	return PQresultErrorField(res, PG_DIAG_TABLE_NAME) != NULL &&
+	       PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME) == NULL;
+}
+
 const char *
 pg_sqlstate(const struct pg_result *res)
 {
 	const char *s =
 	    res != NULL ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 
-	return s != NULL ? s : "";
+	if (s == NULL)
+		return "";
+	return strcmp(s, "23514") == 0 && has_no_week(res) ? PG_NO_ROOM : s;
 }
 
 const char *

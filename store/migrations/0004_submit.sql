@@ -648,14 +648,16 @@ BEGIN
 		ELSIF not_after[1] <> 0 AND (not_after[1] <= now_us
 		    OR not_after[1] <= send_at[1])
 		    OR send_at[1] > now_us + 2678400000000
-		    OR abs(d.uuid_ms(mid[1]) - now_us / 1000)
-		    > (CASE WHEN body[1] IS NULL THEN 86400000 ELSE 600000 END)
 		    OR (CASE WHEN body[1] IS NULL THEN chunks[1] IS DISTINCT FROM
 		    (SELECT y.chunks FROM d.upload y
 		    WHERE y.message_id = submit_batch_1.mid[1]
 		    AND y.tenant_id = submit_batch_1.t[1]
 		    AND y.inbox_id = r.box) ELSE chunks[1] <> 1 END) THEN
 			c := 'validation_error';
+		ELSIF abs(d.uuid_ms(mid[1]) - now_us / 1000)
+		    > (CASE WHEN body[1] IS NULL THEN 86400000 ELSE 600000 END) THEN
+			-- The id is the gateway's: one of the clocks is wrong, no agent.
+			c := 'store_unavailable';
 		ELSIF dig[1] <> d.digest_1(t[1], r.box, mid[1], 1::smallint,
 		    (f[1]).test, (f[1]).adr, string_to_array(rcpts[1], E'\n'),
 		    params[1], size[1], body_tag[1], send_at[1], not_after[1])
@@ -993,9 +995,12 @@ BEGIN
 	END IF;
 	IF mid IS NULL OR put_chunk_1.seq IS NULL OR put_chunk_1.data IS NULL
 	    OR put_chunk_1.seq NOT BETWEEN 0 AND 4095
-	    OR octet_length(put_chunk_1.data) NOT BETWEEN 1 AND 262228
-	    OR age_us > 86400000000 THEN
+	    OR octet_length(put_chunk_1.data) NOT BETWEEN 1 AND 262228 THEN
 		RETURN QUERY SELECT 422, 'validation_error';
+		RETURN;
+	END IF;
+	IF age_us > 86400000000 THEN
+		RETURN QUERY SELECT 503, 'store_unavailable';
 		RETURN;
 	END IF;
 	-- The counter row orders the uploads of an inbox.
@@ -1010,8 +1015,8 @@ BEGIN
 			RETURN QUERY SELECT 409, 'state_conflict';
 			RETURN;
 		END IF;
-		IF age_us > 600000000 THEN
-			RETURN QUERY SELECT 422, 'validation_error';
+		IF age_us > 600000000 THEN -- one of the clocks is wrong
+			RETURN QUERY SELECT 503, 'store_unavailable';
 			RETURN;
 		END IF;
 	ELSIF u.key_id <> k THEN

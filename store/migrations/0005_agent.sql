@@ -27,6 +27,11 @@ CREATE FUNCTION api.my_list_1(t bigint, k bigint, a bytea, after uuid,
 #variable_conflict use_column
 DECLARE
 	c record;
+	oldest uuid := d.uuid_floor(coalesce(since, to_timestamp(0)));
+	hi uuid := coalesce(after, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+	lo uuid;
+	n int := 0;
+	more int := least(greatest(lim, 1), 101);
 BEGIN
 	c := d.agent(t, k, a);
 	IF c.status <> 200 THEN
@@ -34,36 +39,53 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
-	    s.round, s.state, m.digest, m.mail_from,
-	    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
-	    m.header_from, coalesce(b.labels, m.labels), m.size, m.chunks, m.rfc_message_id,
-	    m.in_reply_to, m.refs, m.reasons,
-	    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
-	    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
-	    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
-	    s.changed_at, d.may_be_out(s.state, s.round, s.message_id, t)
-	    FROM d.state s
-	    JOIN d.message m ON m.message_id = s.message_id
-	        AND m.tenant_id = s.tenant_id AND m.version = s.version
-	    LEFT JOIN d.message_label b ON b.message_id = m.message_id
-	        AND b.tenant_id = m.tenant_id
-	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
-	        y.at FROM d.decision y WHERE y.message_id = m.message_id
-	        AND y.tenant_id = m.tenant_id AND y.version = m.version
-	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
-	    WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
-	    AND (after IS NULL OR s.message_id < after)
-	    AND (since IS NULL OR s.message_id >= d.uuid_floor(since))
-	    AND (until IS NULL OR s.message_id < d.uuid_floor(until))
-	    AND (states IS NULL OR s.state::text
-	        = ANY (string_to_array(states, ',')))
-	    AND (label IS NULL OR string_to_array(label, E'\n')
-	        <@ string_to_array(coalesce(b.labels, m.labels), E'\n'))
-	    AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
-	        FROM d.credential z WHERE z.tenant_id = t
-	        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage))
-	    ORDER BY s.message_id DESC LIMIT least(greatest(lim, 1), 101);
+	-- The month before first: to plan over all weeks takes longer than the
+	-- rest, and most are asked for what came last.
+	lo := d.uuid_floor(greatest(since, CASE WHEN after IS NULL
+	    THEN least(until, clock_timestamp())
+	    ELSE to_timestamp(d.uuid_ms(after) / 1000.0) END
+	    - interval '28 days'));
+	LOOP
+		RETURN QUERY SELECT 200, NULL::text, m.message_id, m.thread_id, m.version,
+		    s.round, s.state, m.digest, m.mail_from,
+		    array_to_string(m.rcpt, E'\n'), m.rcpt_kind, m.subject,
+		    m.header_from, coalesce(b.labels, m.labels), m.size, m.chunks, m.rfc_message_id,
+		    m.in_reply_to, m.refs, m.reasons,
+		    CASE WHEN s.state = 1 THEN s.hold_until END, v.verdict::text,
+		    v.category, v.note, v.hint, m.version > 1, v.at, m.send_at,
+		    m.not_after, m.test, m.attachments, m.key_id, m.created_at,
+		    s.changed_at, d.may_be_out(s.state, s.round, s.message_id, t)
+		    FROM d.state s
+		    JOIN d.message m ON m.message_id = s.message_id
+		        AND m.tenant_id = s.tenant_id AND m.version = s.version
+		        AND m.message_id < hi AND m.message_id >= lo
+		    LEFT JOIN d.message_label b ON b.message_id = m.message_id
+		        AND b.tenant_id = m.tenant_id
+		    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
+		        y.at FROM d.decision y WHERE y.message_id = m.message_id
+		        AND y.message_id < hi AND y.message_id >= lo
+		        AND y.tenant_id = m.tenant_id AND y.version = m.version
+		        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
+		    WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
+		    AND s.message_id < hi AND s.message_id >= lo
+		    AND (until IS NULL OR s.message_id < d.uuid_floor(until))
+		    AND (states IS NULL OR s.state::text
+		        = ANY (string_to_array(states, ',')))
+		    AND (label IS NULL OR string_to_array(label, E'\n')
+		        <@ string_to_array(coalesce(b.labels, m.labels), E'\n'))
+		    AND (c.scope <> 's' OR m.key_id IN (SELECT z.key_id
+		        FROM d.credential z WHERE z.tenant_id = t
+		        AND z.inbox_id = c.inbox_id AND z.lineage = c.lineage))
+		    ORDER BY s.message_id DESC LIMIT more;
+		GET DIAGNOSTICS n = ROW_COUNT;
+		more := more - n;
+		EXIT WHEN more = 0 OR lo <= oldest OR NOT EXISTS (SELECT 1
+		    FROM d.state s WHERE s.tenant_id = t
+		    AND s.inbox_id = c.inbox_id AND s.message_id < lo
+		    AND s.message_id >= oldest);
+		hi := lo;
+		lo := oldest;
+	END LOOP;
 END $$;
 
 CREATE FUNCTION api.my_get_1(t bigint, k bigint, a bytea, mid uuid)
@@ -102,7 +124,7 @@ BEGIN
 		    LEFT JOIN d.message_label b ON b.message_id = m.message_id
 	        AND b.tenant_id = m.tenant_id
 	    LEFT JOIN LATERAL (SELECT y.verdict, y.category, y.note, y.hint,
-	        y.at FROM d.decision y WHERE y.message_id = m.message_id
+	        y.at FROM d.decision y WHERE y.message_id = mid
 	        AND y.tenant_id = m.tenant_id AND y.version = m.version
 	        AND y.round = s.round ORDER BY y.at DESC LIMIT 1) v ON true
 		    LEFT JOIN d.key_wrap w ON c.scope <> 's' AND w.tenant_id = t

@@ -5,8 +5,12 @@ SET LOCAL ROLE p_owner;
 GRANT CREATE ON SCHEMA d, api TO p_ctl, p_seal;
 
 -- Deletes what retention allows: whole weeks whose messages are all final.
+-- Null: somebody has used one of the tables for long, such as a backup. Who
+-- waits for a table makes all others wait behind it, so it is not for long,
+-- and shorter than the time after which a deadlock would end one of them.
 CREATE FUNCTION d.partition_drop(monday date) RETURNS int LANGUAGE plpgsql
-	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET lock_timeout = '500ms' AS $$
 DECLARE
 	s text := to_char(monday, 'YYYYMMDD');
 	k text;
@@ -18,6 +22,9 @@ BEGIN
 	    AT TIME ZONE 'UTC')) THEN
 		RETURN 0;
 	END IF;
+	LOCK TABLE ONLY d.message, ONLY d.body, ONLY d.word, ONLY d.state,
+	    ONLY d.decision, ONLY d.release, ONLY d.delivery, ONLY d.attempt,
+	    ONLY d.event, ONLY d.comment, ONLY d.dsn IN ACCESS EXCLUSIVE MODE;
 	FOREACH k IN ARRAY ARRAY['comment', 'dsn', 'event', 'attempt', 'delivery',
 	    'release', 'decision', 'body', 'state', 'word', 'message'] LOOP
 		EXECUTE format('ALTER TABLE d.%I DETACH PARTITION d.%I', k,
@@ -25,6 +32,8 @@ BEGIN
 		EXECUTE format('DROP TABLE d.%I', k || '_' || s);
 	END LOOP;
 	RETURN 1;
+EXCEPTION WHEN lock_not_available THEN
+	RETURN NULL;
 END $$;
 GRANT EXECUTE ON FUNCTION d.partition_drop(date) TO p_ctl;
 
@@ -60,6 +69,8 @@ CREATE FUNCTION d.sweep_small(body_days int, meta_days int,
 	OUT uploads int, OUT bodies int, OUT idems int, OUT others int)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
+DECLARE
+	kept timestamptz := clock_timestamp() - body_days * interval '1 day';
 BEGIN
 	-- Uploads that never became a message: chunks, then the row.
 	DELETE FROM d.body b USING (SELECT u.message_id, u.tenant_id, u.inbox_id
@@ -74,20 +85,23 @@ BEGIN
 	    FROM d.body b WHERE b.message_id = u.message_id
 	    AND b.tenant_id = u.tenant_id AND b.inbox_id = u.inbox_id);
 	GET DIAGNOSTICS uploads = ROW_COUNT;
-	DELETE FROM d.body b USING (SELECT s.message_id, s.tenant_id
-	    FROM d.state s WHERE s.state IN (3, 4, 5, 8, 10)
-	    AND s.changed_at < clock_timestamp() - body_days * interval '1 day'
-	    AND EXISTS (SELECT 1 FROM d.body x WHERE x.message_id = s.message_id
-	        AND x.tenant_id = s.tenant_id) LIMIT 1000) s
+	-- From the bodies, which are few where all that may go went before: their
+	-- messages stay for a year.
+	DELETE FROM d.body b USING (SELECT x.message_id, x.tenant_id
+	    FROM d.body x CROSS JOIN LATERAL (SELECT 1 FROM d.state s
+	        WHERE s.message_id = x.message_id AND s.tenant_id = x.tenant_id
+	        AND s.state IN (3, 4, 5, 8, 10)
+	        AND s.changed_at < kept LIMIT 1) s
+	    WHERE x.message_id < d.uuid_floor(kept) LIMIT 1000) s
 	    WHERE b.message_id = s.message_id AND b.tenant_id = s.tenant_id;
 	GET DIAGNOSTICS bodies = ROW_COUNT;
-	DELETE FROM d.capture x WHERE x.at < clock_timestamp()
-	    - body_days * interval '1 day';
+	DELETE FROM d.capture x WHERE x.at < kept;
 	-- Reports hold a header, sometimes the body: they go as it does.
 	DELETE FROM d.dsn r USING (SELECT x.message_id, x.tenant_id, x.domain, x.n
-	    FROM d.dsn x JOIN d.state s ON s.message_id = x.message_id
-	        AND s.tenant_id = x.tenant_id AND s.state IN (3, 4, 5, 8, 10)
-	    WHERE x.at < clock_timestamp() - body_days * interval '1 day'
+	    FROM d.dsn x CROSS JOIN LATERAL (SELECT 1 FROM d.state s
+	        WHERE s.message_id = x.message_id AND s.tenant_id = x.tenant_id
+	        AND s.state IN (3, 4, 5, 8, 10) LIMIT 1) s
+	    WHERE x.message_id < d.uuid_floor(kept) AND x.at < kept
 	    LIMIT 1000) y WHERE r.message_id = y.message_id
 	    AND r.tenant_id = y.tenant_id AND r.domain = y.domain AND r.n = y.n;
 	DELETE FROM d.idem i WHERE i.created_at < clock_timestamp()
@@ -1141,48 +1155,89 @@ BEGIN
 	    AND e.tenant_id = ANY (d.cur_tenants()) ORDER BY 3;
 END $$;
 
+-- The weeks there are.
+CREATE FUNCTION d.weeks() RETURNS SETOF date LANGUAGE sql STABLE
+	BEGIN ATOMIC
+		SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_class c
+		    WHERE c.relnamespace = 'd'::regnamespace
+		    AND c.relname ~ '^message_[0-9]{8}$';
+	END;
+
+-- One thing a call, each within the time of one: weeks are made first, as
+-- without them nothing is accepted; then old ones go, four a call; then what
+-- is small. The caller comes again while anything was done. A clock that
+-- stands half a year behind the last week is more likely wrong than right,
+-- and deletes nothing unless somebody says so.
 CREATE FUNCTION api.maintain_1(uid bigint, weeks_ahead int, body_days int,
-	meta_days int) RETURNS TABLE (status int, code text, what text, n int)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	AS $$
+	meta_days int, after_gap boolean) RETURNS TABLE (status int, code text,
+	what text, n int) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	m date := d.monday(clock_timestamp());
-	c int := 0;
+	weeks int := 0;
+	made int := 0;
 	dropped int := 0;
+	busy int := 0;
+	uploads int;
+	bodies int;
+	idems int;
 	ended int;
 	gone int;
-	r record;
+	k date;
 BEGIN
 	IF coalesce(weeks_ahead, 4) NOT BETWEEN 2 AND 52
 	    OR coalesce(body_days, 30) < 1 OR coalesce(meta_days, 400) < 30 THEN
 		RETURN QUERY SELECT 422, 'validation_error', NULL::text, NULL::int;
 		RETURN;
 	END IF;
-	FOR w IN -1 .. coalesce(weeks_ahead, 4) LOOP
-		c := c + d.partition_make(m + 7 * w);
-	END LOOP;
-	FOR w IN 0 .. 520 LOOP
-		dropped := dropped + d.partition_drop(d.monday(clock_timestamp()
-		    - make_interval(days => coalesce(meta_days, 400)
-		    + 7 + 7 * w)));
-		EXIT WHEN w > 60 AND dropped = 0;
-	END LOOP;
-	r := d.sweep_small(coalesce(body_days, 30), coalesce(meta_days, 400));
-	ended := d.sweep_ended();
-	gone := d.sweep_tenants();
-	PERFORM d.permits_told();
-	IF c > 0 OR dropped > 0 THEN
-		PERFORM d.note(0, 'ctl:' || coalesce(uid, 0)::text, 'maintain',
-		    NULL, json_build_object('made', c, 'dropped', dropped)::text);
+	IF after_gap IS NOT TRUE AND NOT EXISTS (SELECT 1 FROM d.weeks() w
+	    WHERE w BETWEEN m - 26 * 7 AND m + 52 * 7) THEN
+		RETURN QUERY SELECT 409, 'clock_gap', NULL::text, NULL::int;
+		RETURN;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, x.what, x.n FROM (VALUES
-	    ('partitions made', c), ('weeks dropped', dropped),
-	    ('uploads removed', r.uploads), ('body chunks removed', r.bodies),
-	    ('idempotency keys removed', r.idems),
+	FOR w IN -1 .. coalesce(weeks_ahead, 4) LOOP
+		n := d.partition_make(m + 7 * w);
+		made := made + n;
+		weeks := weeks + (n > 0)::int;
+		EXIT WHEN weeks = 8;
+	END LOOP;
+	IF made = 0 THEN
+		FOR k IN SELECT w FROM d.weeks() w WHERE w <= d.monday(
+		    clock_timestamp() - make_interval(days =>
+		    coalesce(meta_days, 400) + 7)) ORDER BY 1 LOOP
+			n := d.partition_drop(k);
+			busy := busy + (n IS NULL)::int;
+			dropped := dropped + coalesce(n, 0);
+			EXIT WHEN dropped = 4 OR busy > 0;
+		END LOOP;
+	END IF;
+	IF made > 0 OR dropped > 0 THEN
+		PERFORM d.note(0, 'ctl:' || coalesce(uid, 0)::text, 'maintain',
+		    NULL, json_build_object('made', made, 'dropped', dropped)::text);
+	ELSE
+		SELECT z.uploads, z.bodies, z.idems INTO uploads, bodies, idems
+		    FROM d.sweep_small(coalesce(body_days, 30),
+		    coalesce(meta_days, 400)) z;
+		ended := d.sweep_ended();
+		gone := d.sweep_tenants();
+		PERFORM d.permits_told();
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, x.what, coalesce(x.n, 0)
+	    FROM (VALUES ('partitions made', made), ('weeks dropped', dropped),
+	    ('weeks in use', busy),
+	    ('uploads removed', uploads), ('body chunks removed', bodies),
+	    ('idempotency keys removed', idems),
 	    ('bodies of deleted inboxes removed', ended),
 	    ('messages of deleted tenants removed', gone)) x(what, n);
 END $$;
+
+-- What a connection locks at most, when it plans over all weeks.
+CREATE FUNCTION d.relations() RETURNS bigint LANGUAGE sql STABLE
+	BEGIN ATOMIC
+		SELECT count(*) FROM pg_class c WHERE c.relkind IN ('r', 'i')
+		    AND c.relnamespace = 'd'::regnamespace;
+	END;
 
 CREATE FUNCTION api.doctor_1() RETURNS TABLE (status int, code text,
 	finding text, level text, detail text, fix text) LANGUAGE plpgsql
@@ -1191,9 +1246,19 @@ CREATE FUNCTION api.doctor_1() RETURNS TABLE (status int, code text,
 BEGIN
 	RETURN QUERY SELECT 200, NULL::text, x.finding, x.level, x.detail, x.fix
 	    FROM (VALUES
-	    ('partitions', CASE WHEN d.weeks_ahead() < 2 THEN 'error' ELSE 'ok'
-	        END, d.weeks_ahead()::text || ' weeks ahead',
+	    ('partitions', CASE WHEN d.weeks_ahead() < 2 THEN 'error'
+	        WHEN d.weeks_ahead() < 3 THEN 'warning' ELSE 'ok' END,
+	        d.weeks_ahead()::text || ' weeks ahead',
 	        'posternctl maintain'),
+	    ('locks', CASE WHEN current_setting('max_locks_per_transaction')::int
+	        * (current_setting('max_connections')::int
+	        + current_setting('max_prepared_transactions')::int)
+	        < 4 * d.relations() THEN 'warning' ELSE 'ok' END,
+	        'max_locks_per_transaction='
+	        || current_setting('max_locks_per_transaction') || ', '
+	        || d.relations() || ' tables and indexes',
+	        'set max_locks_per_transaction to 256 or more and restart '
+	        'PostgreSQL'),
 	    ('second factors', (SELECT CASE WHEN count(*) > 0 THEN 'info'
 	        ELSE 'ok' END FROM d.operator p WHERE p.disabled_at IS NULL
 	        AND NOT p.totp AND p.passkeys = 0), (SELECT count(*)::text
@@ -1215,6 +1280,14 @@ BEGIN
 	        THEN 'ok' ELSE 'warning' END, 'log_parameter_max_length='
 	        || current_setting('log_parameter_max_length'),
 	        'set log_parameter_max_length and _on_error to 0'),
+	    ('locale', CASE WHEN lower('I') = 'i' AND upper('i') = 'I'
+	        AND current_setting('server_encoding') = 'UTF8' THEN 'ok'
+	        ELSE 'warning' END, (SELECT coalesce(y.daticulocale,
+	        y.datctype) FROM pg_database y
+	        WHERE y.datname = current_database()) || ' '
+	        || current_setting('server_encoding'), 'words are not found as '
+	        'they are written: dump the database, create it with ENCODING '
+	        '''UTF8'' LOCALE ''C.UTF-8'', and restore it'),
 	    ('version', CASE WHEN current_setting('server_version_num')::int
 	        >= 150014 THEN 'ok' ELSE 'error' END,
 	        current_setting('server_version'), 'upgrade to 15.14 or newer'),

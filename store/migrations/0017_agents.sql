@@ -786,6 +786,8 @@ BEGIN
 	        sum(cardinality(m.rcpt))::bigint AS rcpts,
 	        sum(m.size)::bigint AS bytes
 	    FROM x s JOIN d.message m ON m.message_id = s.message_id
+	        AND m.message_id >= d.uuid_floor(since)
+	        AND m.message_id < d.uuid_floor(until)
 	        AND m.tenant_id = t AND m.version = s.version
 	    GROUP BY 1, 2) g ORDER BY 3, 4;
 END $$;

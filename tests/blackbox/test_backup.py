@@ -309,7 +309,7 @@ def test_sample_settings_satisfy_doctor(d):
     d.start_postgres()
     levels = found()
     for name in ("parameter logging", "durability", "login settings",
-                 "version", "partitions"):
+                 "version", "partitions", "locks"):
         assert levels[name] == "ok", (name, levels)
     assert d.sql("SHOW shared_preload_libraries")[0][
         "shared_preload_libraries"] == "plpgsql"

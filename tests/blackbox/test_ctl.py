@@ -61,8 +61,8 @@ class Site:
                         "--no-sync"], cwd="/", check=True,
                        stdout=subprocess.DEVNULL)
         self.postgres = Process("postgres", [
-            bins + "/postgres", "-D", data, "-k", self.path("sock"),
-            "-h", ""], self.user, log=self.path("pg.log"))
+            bins + "/postgres", "-D", data, "-k", self.path("sock"), "-c",
+            "lc_messages=C", "-h", ""], self.user, log=self.path("pg.log"))
 
         def probe():
             try:

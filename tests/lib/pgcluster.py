@@ -36,6 +36,7 @@ SETTINGS = {
     "full_page_writes": "on",
     "shared_buffers": "64MB",
     "max_connections": "60",
+    "lc_messages": "C",
     "wal_compression": "lz4",
     "shared_preload_libraries": "plpgsql",
     "log_parameter_max_length": "0",

@@ -207,6 +207,7 @@ class Deployment:
         self.pg_bin = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
         self.pg_settings = {
             "max_connections": "60", "shared_buffers": "64MB",
+            "lc_messages": "C",
             "log_min_messages": "warning", "max_wal_size": "512MB",
             **self.pg_settings}
         self.has_schema = not self.initdb

@@ -237,7 +237,7 @@ def test_partitions_drop_only_when_all_is_final(db, w, su):
 
     def maintain():
         call(w.ctl, "maintain_1", uid=0, weeks_ahead=4, body_days=30,
-             meta_days=30)
+             meta_days=30, after_gap=None)
         cur.execute(week)
         return cur.fetchone()[0]
     assert maintain() is not None

@@ -124,7 +124,8 @@ def test_a_loop_fills_no_log(w, x, y, m, su):
 
     def maintain():
         assert {r["status"] for r in call(w.ctl, "maintain_1", uid=0, **{
-            n: None for n in ("weeks_ahead", "body_days", "meta_days")})} == {
+            n: None for n in ("weeks_ahead", "body_days", "meta_days",
+                      "after_gap")})} == {
                 200}
     for _ in range(20):
         for mid in (None, m["mid"], os.urandom(16).hex()):

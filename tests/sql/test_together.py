@@ -604,7 +604,7 @@ def test_old_jobs_are_removed(w, x, su, people):
     su.cursor().execute("UPDATE d.job SET made_at = now() - interval '31 d' "
                         "WHERE job_id = %s", (old,))
     call(w.ctl, "maintain_1", uid=0, weeks_ahead=4, body_days=30,
-         meta_days=400)
+         meta_days=400, after_gap=None)
     left = [one(su, "SELECT count(*) FROM d.job_item WHERE job_id = %s", j)
             for j in (old, new)]
     assert left == [0, 3]

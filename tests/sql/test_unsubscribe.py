@@ -401,7 +401,7 @@ def test_a_deleted_tenant_has_no_links(w, su):
                                      fresh=None)
         for _ in range(3):
             call(c, "maintain_1", uid=0, weeks_ahead=4, body_days=30,
-                 meta_days=400)
+                 meta_days=400, after_gap=None)
         assert one(su, "SELECT count(*) FROM d.one_click_key WHERE "
                    "tenant_id = %s", t) == 0
         assert use(w, token)["status"] == 404
