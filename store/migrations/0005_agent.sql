@@ -792,8 +792,10 @@ BEGIN
 		RETURN;
 	END IF;
 	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
-	    auth_sha256, lineage, label) VALUES (t, c.inbox_id, c.kind, c.scope,
-	    auth, c.lineage, 'rotated from ' || k::text)
+	    auth_sha256, lineage, label, expires_at)
+	    SELECT t, c.inbox_id, c.kind, c.scope, auth, c.lineage,
+	    'rotated from ' || k::text, o.expires_at FROM d.credential o
+	    WHERE o.tenant_id = t AND o.key_id = k
 	    RETURNING r.key_id INTO n;
 	IF key_rotate_1.wrapped IS NOT NULL THEN
 		INSERT INTO d.key_wrap (tenant_id, inbox_id, key_id, epoch, wrapped)
@@ -805,6 +807,16 @@ BEGIN
 	    NULL, json_build_object('key', n)::text);
 	RETURN QUERY SELECT 200, NULL::text, n;
 END $$;
+
+-- Has the inbox all the keys and sessions that it may make in a day? Each is a
+-- row that stays, and two of the audit log. So few are looked at, however many
+-- there have been.
+CREATE FUNCTION d.keys_made(t bigint, i bigint) RETURNS boolean LANGUAGE sql
+	STABLE AS $$
+	SELECT coalesce((SELECT r.created_at FROM d.credential r
+	    WHERE r.tenant_id = t AND r.inbox_id = i ORDER BY r.key_id DESC
+	    OFFSET 4999 LIMIT 1) > clock_timestamp() - interval '1 day', false)
+$$;
 
 -- Sessions: keys for one run of something that is not trusted.
 CREATE FUNCTION api.run_create_1(t bigint, k bigint, a bytea, auth bytea,
@@ -834,10 +846,12 @@ BEGIN
 	    OR btrim(run_create_1.doors, 'srm') <> '') THEN
 		c.status := 422;
 		c.code := 'validation_error';
-	ELSIF c.status = 200 AND (SELECT count(*) FROM d.credential r
-	    WHERE r.tenant_id = t AND r.inbox_id = c.inbox_id AND r.kind = 's'
-	    AND r.revoked_at IS NULL AND r.expires_at > clock_timestamp()) >= 200
-	    THEN
+	ELSIF c.status = 200 AND (d.keys_made(t, c.inbox_id)
+	    OR (SELECT count(*) FROM (SELECT r.kind, r.revoked_at, r.expires_at
+	    FROM d.credential r WHERE r.tenant_id = t
+	    AND r.inbox_id = c.inbox_id ORDER BY r.key_id DESC LIMIT 5000) z
+	    WHERE z.kind = 's' AND z.revoked_at IS NULL
+	    AND z.expires_at > clock_timestamp()) >= 200) THEN
 		c.status := 429;
 		c.code := 'held_limit';
 	END IF;

@@ -574,7 +574,8 @@ BEGIN
 	END IF;
 	PERFORM 1 FROM d.quota q WHERE q.tenant_id = t
 	    AND q.inbox_id = c.inbox_id FOR UPDATE;
-	IF (SELECT count(*) FROM d.credential r WHERE r.tenant_id = t
+	IF d.keys_made(t, c.inbox_id)
+	    OR (SELECT count(*) FROM d.credential r WHERE r.tenant_id = t
 	    AND r.inbox_id = c.inbox_id AND r.kind <> 's'
 	    AND r.revoked_at IS NULL AND (r.expires_at IS NULL
 	    OR r.expires_at > clock_timestamp())) >= 50 THEN

@@ -256,6 +256,30 @@ def test_the_list_has_pages(gate):
         assert refusal(got) == (422, "validation_error")
 
 
+def test_an_inbox_makes_so_many_in_a_day(gate):
+    """Each is a row that stays, and rows of the audit log."""
+    box = gate.add_inbox("busy@acme.example", "acme")
+    bot = Client(gate, box.key)
+    session, name = start(gate, bot)
+    assert bot.call("POST", "/v1/sessions/%s/end" % name, {})[0] == 200
+    gate.sql("INSERT INTO d.credential (tenant_id, inbox_id, kind, scope, "
+             "auth_sha256, lineage, parent_key, revoked_at) SELECT %s, %s, "
+             "'s', 's', sha256(i::text::bytea), 0, %s, clock_timestamp() "
+             "FROM generate_series(1, 4997) i", box.tenant_id, box.inbox_id,
+             box.full_key_id)
+    makes = (("/v1/sessions", {"policy": {}}),
+             ("/v1/inboxes/me/api-keys", {"scope": "send"}))
+    for path, doc in makes:
+        assert refusal(bot.call("POST", path, doc)) == (429, "held_limit")
+    gate.sql("UPDATE d.credential SET created_at = created_at - "
+             "interval '25 hours' WHERE tenant_id = %s AND inbox_id = %s",
+             box.tenant_id, box.inbox_id)
+    for path, doc in makes:
+        status, _, got = bot.call("POST", path, doc)
+        assert status == 201, got
+        gate.issued.update(leaks.of_token("key", got["key"]))
+
+
 def test_an_end_may_keep_and_a_session_may_end_itself(gate, bot):
     session, name = start(gate, bot)
     doc = stored(session.send(subject="kept"))
