@@ -25,6 +25,13 @@ split(struct words *out, struct str text)
 {
 	size_t i = 0, from;
 
+	/* Each word is compared with all others, however long they are. */
+	if (text.n > DIFF_BYTES) {
+		text.n = DIFF_BYTES;
+		while (text.n > 0 && (text.p[text.n] & 0xc0) == 0x80)
+			text.n--;
+		out->cut = true;
+	}
 	while (i < text.n) {
 		while (i < text.n && is_space(text.p[i]))
 			i++;

@@ -12,7 +12,9 @@
 
 struct arena;
 
-#define DIFF_WORDS 1500 /* of each text; the rest is not compared */
+/* Of each text; the rest is not compared. */
+#define DIFF_WORDS 1500
+#define DIFF_BYTES (64 * 1024)
 
 enum diff_side { DIFF_BOTH, DIFF_ONLY_A, DIFF_ONLY_B };
 
@@ -25,7 +27,7 @@ struct diff_run {
 struct diff {
 	struct diff_run *run;
 	size_t n;
-	bool cut; /* a text has more words */
+	bool cut; /* a text has more */
 };
 
 /*

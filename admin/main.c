@@ -42,6 +42,7 @@
 #define PROGRAM "postern-admin"
 #define THREADS 2
 #define QUEUE 32
+#define PER_PEER 250 /* connections; many may sit behind one address */
 
 struct program {
 	struct daemon daemon;
@@ -146,6 +147,9 @@ start_http(struct program *p, const struct conf *conf, struct err *err)
 		.hosts = p->hosts,
 		.tls = p->tls,
 		.proxy_from = &p->proxy_from,
+		.ledger = p->admin.signins,
+		.connections_per_peer = PER_PEER,
+		.local_is_many = true,
 	};
 	size_t i;
 

@@ -12,6 +12,7 @@
 #include "base/uuid.h"
 #include "base/xalloc.h"
 #include "ctl/ctl.h"
+#include "mail/header.h"
 #include "policy/vocabulary.h"
 
 #define CELL_MAX 60
@@ -78,13 +79,24 @@ spell(json_t *row)
 	}
 }
 
-/* One value as a line of text: no control characters, cut when long. */
+/* Does a terminal act on it, or show what is behind it in another order? */
+static bool
+is_command(int32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c ||
+	       c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
+}
+
+/* One value as a line of text: nothing that moves it, cut when long. */
 static void
 add_cell(struct buf *out, const json_t *v, size_t max)
 {
 	char *dumped = NULL;
-	const char *s;
-	size_t i, from = out->n;
+	const char *s, *at;
+	size_t from = out->n;
+	struct str rest;
+	int32_t c;
 
 	if (json_is_null(v) || v == NULL)
 		s = "-";
@@ -94,17 +106,20 @@ add_cell(struct buf *out, const json_t *v, size_t max)
 		s = json_is_true(v) ? "yes" : "no";
 	else
 		s = dumped = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-	for (i = 0; s != NULL && s[i] != '\0'; i++) {
+	rest = str_of(s != NULL ? s : "");
+	while (rest.n > 0) {
 		if (out->n - from >= max) {
 			buf_puts(out, "...");
 			break;
 		}
-		if (s[i] == '\n')
+		at = rest.p;
+		c = utf8_next(&rest);
+		if (c == '\n')
 			buf_puts(out, ", ");
+		else if (is_command(c))
+			buf_putc(out, '?');
 		else
-			buf_putc(out, (unsigned char)s[i] < 0x20 || s[i] == 0x7f
-					  ? '?'
-					  : s[i]);
+			buf_add(out, at, (size_t)(rest.p - at));
 	}
 	if (out->n == from)
 		buf_putc(out, '-');

@@ -58,18 +58,28 @@ http_server_listen(struct http_server *server, evutil_socket_t fd)
 	TAILQ_INSERT_TAIL(&server->listeners, l, link);
 }
 
+/* False: its address has as many as it may. */
+static bool
+enter(const struct http_conf *conf, const struct net_peer *peer, int *place)
+{
+	*place = -1;
+	if (conf->ledger == NULL ||
+	    (conf->local_is_many && net_peer_is_local(peer)))
+		return true;
+	return net_ledger_enter(conf->ledger, conf->worker, peer,
+	    conf->connections_per_peer, place);
+}
+
 void
 http_server_accept(
     struct http_server *server, evutil_socket_t fd, const struct net_peer *peer)
 {
 	const struct http_conf *conf = &server->conf;
 	struct net_stream *io;
-	int place = -1;
+	int place;
 
 	if (server->draining || server->conns_n >= conf->connections_max ||
-	    (conf->ledger != NULL &&
-		!net_ledger_enter(conf->ledger, conf->worker, peer,
-		    conf->connections_per_peer, &place))) {
+	    !enter(conf, peer, &place)) {
 		evutil_closesocket(fd);
 		return;
 	}

@@ -86,6 +86,7 @@ struct http_conf {
 	unsigned worker; /* this process's number in the ledger */
 	unsigned connections_max; /* [1000] */
 	unsigned connections_per_peer; /* [100], only with a ledger */
+	bool local_is_many; /* a proxy's addresses are not counted */
 	unsigned head_ms; /* [10000] TLS handshake and head together */
 	unsigned idle_ms; /* [60000] between requests */
 	unsigned body_ms; /* [30000] plus a second per 16 KiB of body */

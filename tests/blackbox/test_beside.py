@@ -6,6 +6,7 @@ addresses, ports, names and folders; real mail and requests go through.
 """
 import os
 import re
+import resource
 import shutil
 import signal
 import smtplib
@@ -308,6 +309,31 @@ def test_postfix_in_front(d, haproxy):
     p.send(signal.SIGTERM)
     p.proc.wait(20)
     other.close()
+
+
+def test_nobody_takes_all_places_at_the_pages(d):
+    """From one address a part of them can be had, and no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    context = ssl.create_default_context(cafile=d.ca_file)
+
+    def come(who):
+        s = socket.create_connection(("127.0.0.1", d.admin_port), 20)
+        s.sendall(b"PROXY TCP4 %s 192.0.2.1 50000 443\r\n" % who)
+        return s
+    crowd = [come(b"198.51.100.7") for _ in range(1001)]
+    try:
+        with come(b"198.51.100.8") as plain, context.wrap_socket(
+                plain, server_hostname=PAGES) as s:
+            s.sendall(b"GET /login HTTP/1.1\r\nHost: %s\r\n\r\n"
+                      % PAGES.encode())
+            assert s.recv(100).startswith(b"HTTP/1.1 200 ")
+        with pytest.raises(OSError):
+            context.wrap_socket(come(b"198.51.100.7"), server_hostname=PAGES)
+    finally:
+        for s in crowd:
+            s.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_postfix_behind(d):

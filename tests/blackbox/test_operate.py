@@ -4,6 +4,7 @@ What the person on call relies on: /readyz and every metric of each program,
 what the service manager is told, reload that cannot break, and programs that
 refuse a database which is not the one they worked for.
 """
+import base64
 import itertools
 import json
 import os
@@ -441,6 +442,21 @@ def test_trace_finds_a_message_by_each_name(site):
             assert word in text, (name, text)
     with pytest.raises(RuntimeError, match="nothing known"):
         site.ctl("trace", "never@dest.example", session=session)
+
+
+def test_an_agents_subject_moves_no_terminal(site):
+    """Neither control characters nor what turns text reach who looks."""
+    box = site.add_inbox("turning@acme.example")
+    mid = site.submit(box=box, raw=(
+        "From: <@BOX@>\r\nTo: <ann@dest.example>\r\nSubject: =?utf-8?B?"
+        "%s?=\r\n\r\nHello\r\n" % base64.b64encode(
+            "n\u00e4chste \u202etnes\u202c \u2066x\u200f \u009b31m".encode()
+        ).decode()).encode())
+    text = site.signed_in("trace", mid)
+    assert "n\u00e4chste ?tnes? ?x? \ufffd31m\n" in text, text
+    many = site.submit(box=box, subject="two")
+    assert many != mid
+    assert "?tnes?" in site.signed_in("trace", box.address)
 
 
 def test_trace_follows_it_through_every_log(site):
