@@ -22,6 +22,7 @@ struct dest {
 	LIST_ENTRY(dest) link;
 	char domain[256];
 	size_t active, limit;
+	size_t slow; /* of `active` */
 	unsigned failures; /* in a row */
 	bool proven;
 	uint64_t closed_until, used_at, closed_for;
@@ -31,7 +32,7 @@ LIST_HEAD(dest_list, dest);
 
 struct dests {
 	size_t places, active; /* `active`: with those that are proven */
-	size_t unproven; /* and with the others */
+	size_t unproven; /* and with the others, and all that are slow */
 	size_t n;
 	struct dest_list bucket[BUCKETS];
 };
@@ -193,25 +194,45 @@ failed(struct dest *x, uint64_t now)
 	x->closed_until = now + x->closed_for;
 }
 
-/* Its sessions are counted with those of its kind. */
+/* Its sessions, but the slow ones, are counted with those of its kind. */
 static void
 set_proven(struct dests *d, struct dest *x, bool proven)
 {
+	size_t n = x->active - x->slow;
+
 	if (x->proven == proven)
 		return;
 	x->proven = proven;
 	if (proven) {
-		d->unproven -= x->active;
-		d->active += x->active;
+		d->unproven -= n;
+		d->active += n;
 	} else {
-		d->unproven += x->active;
-		d->active -= x->active;
+		d->unproven += n;
+		d->active -= n;
 	}
 }
 
+enum dest_place
+dest_slow(struct dests *d, const char *domain)
+{
+	struct dest *x = find(d, domain);
+
+	if (x == NULL) /* the smarthost */
+		return DEST_STAYS;
+	BUG_ON(x->slow >= x->active);
+	if (d->unproven >= unproven_places(d))
+		return x->proven && dests_have_room(d) ? DEST_STAYS : DEST_ENDS;
+	if (!x->proven)
+		return DEST_STAYS;
+	x->slow++;
+	d->active--;
+	d->unproven++;
+	return DEST_MOVED;
+}
+
 void
-dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
-    uint64_t now)
+dest_end(struct dests *d, const char *domain, bool slow,
+    enum dest_outcome outcome, uint64_t now)
 {
 	struct dest *x;
 
@@ -222,7 +243,8 @@ dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
 	x = find(d, domain);
 	BUG_ON(x == NULL || x->active == 0);
 	x->active--;
-	if (x->proven)
+	x->slow -= slow;
+	if (x->proven && !slow)
 		d->active--;
 	else
 		d->unproven--;

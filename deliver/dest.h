@@ -9,7 +9,8 @@
  * twice as long each time; one message tries whether it is back. Domains that
  * never took anything take no place from those that did: they have
  * DEST_UNPROVEN_SHARE times as many of their own, but no more than
- * DEST_UNPROVEN_MAX.
+ * DEST_UNPROVEN_MAX. Sessions that take long are counted with these, whoever
+ * they are with: a domain that took something may answer slowly from then on.
  *
  * "" is the smarthost, which takes what it gets.
  */
@@ -23,6 +24,7 @@
 #define DEST_SKIP_MAX 400
 #define DEST_UNPROVEN_SHARE 6
 #define DEST_UNPROVEN_MAX 128
+#define DEST_SLOW_MS 30000
 
 enum dest_outcome {
 	DEST_NOTHING, /* not tried: says nothing of the destination */
@@ -47,8 +49,18 @@ enum dest_begun {
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
-void dest_end(struct dests *d, const char *domain, enum dest_outcome outcome,
-    uint64_t now);
+/* `slow`: it was moved by dest_slow(). */
+void dest_end(struct dests *d, const char *domain, bool slow,
+    enum dest_outcome outcome, uint64_t now);
+
+enum dest_place {
+	DEST_STAYS,
+	DEST_MOVED, /* its place is another's now */
+	DEST_ENDS, /* others wait, and there is no place for it */
+};
+
+/* A session takes longer than DEST_SLOW_MS; ask again while it does. */
+enum dest_place dest_slow(struct dests *d, const char *domain);
 /* Is there a place for one that is proven? */
 bool dests_have_room(const struct dests *d);
 /* For how long it is left alone; 0: it is not. */

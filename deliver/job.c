@@ -308,6 +308,42 @@ job_is_old(const struct job *job)
 	       clock_mono_ms() - job->prepared_ms > PREPARED_MS;
 }
 
+/* Another may have its place; an answer to the dot is waited for. */
+static void
+make_place(struct job *job, struct dests *dests)
+{
+	switch (dest_slow(dests, job->place)) {
+	case DEST_STAYS:
+		return;
+	case DEST_MOVED:
+		job->slow = true;
+		return;
+	case DEST_ENDS:
+		if (job->client != NULL && job->phase != JOB_GATED)
+			client_abort(job->client,
+			    "the next hop is slow, and other mail waits");
+		return;
+	}
+}
+
+void
+jobs_make_place(struct job *const *jobs, size_t n, struct dests *dests)
+{
+	uint64_t now = clock_mono_ms();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (jobs[i]->place != NULL && !jobs[i]->slow &&
+		    now - (uint64_t)jobs[i]->began_ms > DEST_SLOW_MS)
+			make_place(jobs[i], dests);
+}
+
+bool
+job_is_slow(const struct job *job)
+{
+	return job->slow;
+}
+
 void
 job_leave(struct job *job)
 {

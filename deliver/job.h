@@ -69,6 +69,12 @@ bool job_is_old(const struct job *job);
 void job_go(struct job *job, const char *place);
 /* NULL: it has none. */
 const char *job_place(const struct job *job);
+/*
+ * Those of `n` jobs that have their place for long leave it to others, or end
+ * where others wait and there is no other place: dest_slow().
+ */
+void jobs_make_place(struct job *const *jobs, size_t n, struct dests *dests);
+bool job_is_slow(const struct job *job);
 /* Its place is another's now. */
 void job_leave(struct job *job);
 bool job_is_waiting(const struct job *job);

@@ -78,6 +78,7 @@ struct job {
 	enum job_phase phase;
 	enum job_no_go no_go;
 	const char *place; /* NULL: it needs none, or waits for one */
+	bool slow; /* it left its place to others */
 	bool preparing, prepared;
 	uint64_t prepared_ms;
 	bool stopping, stale, over;

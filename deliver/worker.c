@@ -161,7 +161,8 @@ end_going(struct worker *w, struct job *job)
 {
 	if (job_place(job) == NULL)
 		return;
-	dest_end(w->dests, job_place(job), job_outcome(job), clock_mono_ms());
+	dest_end(w->dests, job_place(job), job_is_slow(job), job_outcome(job),
+	    clock_mono_ms());
 	job_leave(job);
 }
 
@@ -274,6 +275,7 @@ poll_now(void *arg)
 	if (w->stopping || w->claim_op != NULL)
 		return;
 	dests_set_places(w->dests, (size_t)w->ctx.conf->deliver_concurrency);
+	jobs_make_place(w->jobs, w->job_count, w->dests);
 	start_waiting(w);
 	if (room(w) == 0) {
 		/* The end of a job asks again. */

@@ -27,7 +27,7 @@ end(struct dests *d, const char *domain, size_t n, enum dest_outcome outcome,
     uint64_t now)
 {
 	while (n-- > 0)
-		dest_end(d, domain, outcome, now);
+		dest_end(d, domain, false, outcome, now);
 }
 
 static void
@@ -47,7 +47,7 @@ test_adapts(void **state)
 	end(d, "a.example", 1, DEST_NOTHING, 0);
 	for (i = 0; i < 30; i++) {
 		assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
-		dest_end(d, "a.example", DEST_REACHED, 0);
+		dest_end(d, "a.example", false, DEST_REACHED, 0);
 	}
 	n = fill(d, "a.example", 0);
 	assert_int_equal(n, 20);
@@ -68,7 +68,7 @@ test_closes_and_tries_again(void **state)
 		assert_int_equal(dest_closed_ms(d, "dead.example", now), 0);
 		assert_int_equal(
 		    dest_begin(d, "dead.example", now), DEST_BEGUN);
-		dest_end(d, "dead.example", DEST_UNREACHED, now);
+		dest_end(d, "dead.example", false, DEST_UNREACHED, now);
 	}
 	for (i = 0; i < 6; i++) {
 		assert_int_equal(dest_closed_ms(d, "dead.example", now), shut);
@@ -81,12 +81,12 @@ test_closes_and_tries_again(void **state)
 		assert_int_equal(dests_skip(d, skip, now), 0);
 		assert_int_equal(fill(d, "dead.example", now), 1);
 		assert_int_equal(dests_skip(d, skip, now), 1);
-		dest_end(d, "dead.example", DEST_UNREACHED, now);
+		dest_end(d, "dead.example", false, DEST_UNREACHED, now);
 		shut = shut * 2 > 600000 ? 600000 : shut * 2;
 	}
 	now += shut;
 	assert_int_equal(fill(d, "dead.example", now), 1);
-	dest_end(d, "dead.example", DEST_REACHED, now);
+	dest_end(d, "dead.example", false, DEST_REACHED, now);
 	assert_int_equal(dest_closed_ms(d, "dead.example", now), 0);
 	assert_true(fill(d, "dead.example", now) >= 2);
 	dests_free(d);
@@ -101,7 +101,7 @@ test_what_began_before_closes_once(void **state)
 	(void)state;
 	for (i = 0; i < 10; i++) {
 		assert_int_equal(dest_begin(d, "x.example", 0), DEST_BEGUN);
-		dest_end(d, "x.example", DEST_REACHED, 0);
+		dest_end(d, "x.example", false, DEST_REACHED, 0);
 	}
 	n = fill(d, "x.example", 0);
 	assert_int_equal(n, 11);
@@ -122,7 +122,7 @@ test_the_dead_leave_room(void **state)
 	(void)state;
 	for (i = 0; i < 30; i++) {
 		assert_int_equal(dest_begin(d, "live.example", 0), DEST_BEGUN);
-		dest_end(d, "live.example", DEST_REACHED, 0);
+		dest_end(d, "live.example", false, DEST_REACHED, 0);
 	}
 	for (i = 0; i < 200; i++) {
 		(void)snprintf(name, sizeof(name), "dead%d.example", i);
@@ -134,11 +134,58 @@ test_the_dead_leave_room(void **state)
 	assert_int_equal(fill(d, "live.example", 0), 20);
 	assert_false(dests_have_room(d));
 	/* One that answers counts with those that are well, from then on. */
-	dest_end(d, "dead0.example", DEST_REACHED, 0);
+	dest_end(d, "dead0.example", false, DEST_REACHED, 0);
 	assert_int_equal(dest_begin(d, "dead0.example", 0), DEST_FULL);
-	dest_end(d, "live.example", DEST_UNREACHED, 0);
+	dest_end(d, "live.example", false, DEST_UNREACHED, 0);
 	assert_true(dests_have_room(d));
 	assert_int_equal(fill(d, "dead0.example", 0), 2);
+	dests_free(d);
+}
+
+/* Nor does one that took something, and then answers slowly. */
+static void
+test_the_slow_leave_room(void **state)
+{
+	struct dests *d = dests_new(20);
+	char name[32];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 30; i++) {
+		assert_int_equal(dest_begin(d, "tar.example", 0), DEST_BEGUN);
+		dest_end(d, "tar.example", false, DEST_REACHED, 0);
+	}
+	assert_int_equal(dest_begin(d, "live.example", 0), DEST_BEGUN);
+	dest_end(d, "live.example", false, DEST_REACHED, 0);
+	assert_int_equal(fill(d, "tar.example", 0), 20);
+	assert_int_equal(dest_begin(d, "live.example", 0), DEST_FULL);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(dest_slow(d, "tar.example"), DEST_MOVED);
+	assert_int_equal(fill(d, "tar.example", 0), 0);
+	assert_int_equal(fill(d, "live.example", 0), 2);
+	/* Its success, or its failure, moves no session that is slow. */
+	dest_end(d, "tar.example", true, DEST_REACHED, 0);
+	assert_int_equal(fill(d, "tar.example", 0), 1);
+	dest_end(d, "tar.example", false, DEST_UNREACHED, 0);
+	dest_end(d, "tar.example", true, DEST_REACHED, 0);
+	assert_true(dests_have_room(d));
+	for (i = 0; i < 18; i++)
+		dest_end(d, "tar.example", true, DEST_NOTHING, 0);
+	assert_int_equal(fill(d, "live.example", 0), 0);
+	/* All is as it was: twenty places, and those of the unproven. */
+	end(d, "live.example", 2, DEST_NOTHING, 0);
+	for (i = 0; i < 20 * DEST_UNPROVEN_SHARE; i++) {
+		(void)snprintf(name, sizeof(name), "dead%d.example", i);
+		assert_int_equal(dest_begin(d, name, 0), DEST_BEGUN);
+		assert_int_equal(dest_slow(d, name),
+		    i + 1 < 20 * DEST_UNPROVEN_SHARE ? DEST_STAYS : DEST_ENDS);
+	}
+	/* No place left there: it stays while nobody waits, else it ends. */
+	assert_int_equal(fill(d, "live.example", 0), 2);
+	assert_int_equal(dest_slow(d, "live.example"), DEST_STAYS);
+	dests_set_places(d, 2);
+	assert_int_equal(dest_slow(d, "live.example"), DEST_ENDS);
+	assert_int_equal(dest_slow(d, ""), DEST_STAYS);
 	dests_free(d);
 }
 
@@ -154,7 +201,7 @@ test_forgets(void **state)
 		(void)snprintf(name, sizeof(name), "d%d.example", i);
 		assert_int_equal(
 		    dest_begin(d, name, (uint64_t)i * 1000), DEST_BEGUN);
-		dest_end(d, name, DEST_REACHED, (uint64_t)i * 1000);
+		dest_end(d, name, false, DEST_REACHED, (uint64_t)i * 1000);
 	}
 	/* The oldest is new again. */
 	assert_int_equal(fill(d, "d0.example", 20000000), 1);
@@ -171,6 +218,7 @@ main(void)
 		cmocka_unit_test(test_closes_and_tries_again),
 		cmocka_unit_test(test_what_began_before_closes_once),
 		cmocka_unit_test(test_the_dead_leave_room),
+		cmocka_unit_test(test_the_slow_leave_room),
 		cmocka_unit_test(test_forgets),
 	};
 
