@@ -14,7 +14,8 @@
 #include "base/xalloc.h"
 #include "mail/header.h"
 
-#define WORDS_MAX 20000
+#define WORDS_MAX 100000
+#define TOO_LONG "they are too long to be compared"
 #define WORDS_MIN 3 /* to compare at all */
 #define WORD_MIN 3 /* letters */
 #define DIGITS_MIN 2 /* of a number that has to be in both */
@@ -175,7 +176,7 @@ words_of(struct words *w, struct str s)
 	const char *from = s.p, *at, *line = s.p;
 	int32_t c;
 
-	while (s.n > 0) {
+	while (s.n > 0 && w->n < WORDS_MAX) {
 		if (letters == 0 && is_url(s)) {
 			s = skip_url(s);
 			continue;
@@ -247,9 +248,10 @@ findings_compare_texts(struct findings *f, struct str plain, struct str html)
 	words_of(&h, html);
 	not_h = missing(&p, &h, &in_p, &only_plain, &number);
 	not_p = missing(&h, &p, &in_h, &only_html, &other);
-	if (in_p >= WORDS_MIN && in_h >= WORDS_MIN && p.n < WORDS_MAX &&
-	    h.n < WORDS_MAX &&
-	    (number || not_h * 10 > in_p * 3 || not_p * 2 > in_h)) {
+	if (p.n == WORDS_MAX || h.n == WORDS_MAX) {
+		findings_add(f, FINDING_PARTS_DIFFER, str_lit(TOO_LONG));
+	} else if (in_p >= WORDS_MIN && in_h >= WORDS_MIN &&
+		   (number || not_h * 10 > in_p * 3 || not_p * 2 > in_h)) {
 		findings_add(f, FINDING_PARTS_DIFFER, only_plain);
 		findings_add(f, FINDING_PARTS_DIFFER, only_html);
 	}

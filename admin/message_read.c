@@ -132,17 +132,27 @@ add_reply(void *arg, const struct mailbox *m)
 	return true;
 }
 
-/* Every address that answers go to; one that is not From's speaks for all. */
+/*
+ * Every address that answers go to, by some programs at least; one that is not
+ * From's speaks for all.
+ */
 static void
 read_replies(struct message_read *r, const struct header *h)
 {
-	const struct header_field *f = header_find(h, "Reply-To", 0);
+	static const char *const names[] = { "Reply-To", "Mail-Reply-To",
+		"Mail-Followup-To" };
+	const struct header_field *f;
 	struct buf all = { 0 };
 	struct str rest, one;
 	const char *why;
+	size_t i;
 
-	if (f != NULL)
-		(void)mailbox_list_parse(f->value, add_reply, &all, &why);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		f = header_find(h, names[i], 0);
+		if (f != NULL)
+			(void)mailbox_list_parse(
+			    f->value, add_reply, &all, &why);
+	}
 	r->replies = keep_buf(&r->mem, &all);
 	rest = str_of(r->replies);
 	r->reply_canonical = NULL;
@@ -315,6 +325,17 @@ show_text(struct message_read *r, struct view_part *to, struct str text)
 	to->cut = n < text.n;
 }
 
+/* Lines as a reader's program joins them. */
+static void
+join(struct buf *text)
+{
+	struct buf joined = { 0 };
+
+	transfer_join(&joined, buf_str(text));
+	buf_free(text);
+	*text = joined;
+}
+
 static void
 add_text(struct message_read *r, const struct mime_part *p)
 {
@@ -337,6 +358,8 @@ add_text(struct message_read *r, const struct mime_part *p)
 		to->problem = "This part says it is UTF-8 but is not; wrong "
 			      "bytes are marked.";
 	}
+	if (p->joins)
+		join(&text);
 	if (*foreign == NULL)
 		findings_text(&r->findings, buf_str(&text));
 	show_text(r, to, buf_str(&text));

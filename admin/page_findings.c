@@ -211,6 +211,35 @@ look_into_files(struct message_page *mp)
 	}
 }
 
+static const struct mime_part *
+parent_of(const struct mime_list *list, const struct mime_part *p)
+{
+	size_t i;
+
+	for (i = 0; i < list->count; i++)
+		if (list->part[i].ix == p->parent)
+			return &list->part[i];
+	return p;
+}
+
+/*
+ * Is it what a program may choose to show in place of the text: one of several
+ * alternatives, or what one of these begins with?
+ */
+static bool
+is_alternative(const struct mime_list *list, const struct mime_part *p)
+{
+	const struct mime_part *up;
+
+	for (; (up = parent_of(list, p)) != p; p = up) {
+		if (strcmp(up->type, "multipart/alternative") == 0)
+			return true;
+		if (p->ix != up->ix + 1)
+			return false;
+	}
+	return false;
+}
+
 static void
 look_at_parts(struct message_page *mp)
 {
@@ -225,6 +254,9 @@ look_at_parts(struct message_page *mp)
 	for (i = 0; i < r->list.count; i++) {
 		const struct mime_part *p = &r->list.part[i];
 
+		if ((p->kind == MIME_MESSAGE || p->kind == MIME_LEAF) &&
+		    !mime_part_is_text(p) && is_alternative(&r->list, p))
+			findings_add(f, FINDING_PARTS_OTHER, str_of(p->type));
 		if (p->kind == MIME_MESSAGE)
 			findings_add(
 			    f, FINDING_FILE_MESSAGE, str_of(p->filename));

@@ -359,6 +359,27 @@ put_hidden(struct page *p)
 			    p, 'H', one->how, strlen(one->how), one->p, one->n);
 }
 
+static void
+add_made(void *arg, const char *text)
+{
+	struct page *p = arg;
+
+	run_gap(&p->text);
+	run_add(&p->text, text);
+}
+
+/* What style sheets show, and what they may hide. */
+static void
+put_sheets(struct page *p)
+{
+	const char *why;
+
+	sheet_made(p->sheet, add_made, p);
+	why = sheet_unjudged(p->sheet);
+	if (why != NULL)
+		put_line(p, 'H', why, strlen(why), "", 0);
+}
+
 /* "[if mso]> ... <![endif]": a comment for all programs but Outlook. */
 static void
 add_comment(struct page *p, const char *s)
@@ -513,6 +534,8 @@ html_report(unsigned char *out, size_t cap, const char *html, size_t n,
 			walk(p, tree->root);
 		}
 		put_hidden(p);
+		if (p->ok)
+			put_sheets(p);
 		put_line(p, 'T', p->text.p,
 		    whole(p->text.p, p->text.n, TEXT_MAX - 4), NULL, 0);
 		p->cut |= p->text.n + 8 > TEXT_MAX;

@@ -6,16 +6,16 @@
 #include <string.h>
 #include <strings.h>
 
+#include "decode/select.h"
+#include "decode/style.h"
+
 #define CSS_MAX (256 * 1024) /* of all sheets of a page */
 #define RULES_MAX 1000
 #define MATCHES_MAX 32 /* rules for one element */
-#define ANCESTORS_MAX 64
 #define TRIES_MAX 5000000 /* elements looked at, a fraction of a second */
-
-/* Text between two places. */
-struct span {
-	const char *p, *end;
-};
+#define MADE_MAX 512 /* of the text that one rule shows */
+#define USUAL_LEAST 600 /* pixels that a screen of a reader has at least */
+#define USUAL_MOST 800 /* and what is more than enough for one */
 
 struct rule {
 	struct span selector, body;
@@ -27,6 +27,7 @@ struct sheet {
 	size_t texts, size;
 	struct rule rule[RULES_MAX];
 	size_t rules, tries;
+	const char *unjudged;
 };
 
 struct sheet *
@@ -45,30 +46,6 @@ sheet_free(struct sheet *s)
 	for (i = 0; i < s->texts; i++)
 		free(s->text[i]);
 	free(s);
-}
-
-static bool
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f';
-}
-
-static struct span
-trim(struct span s)
-{
-	while (s.p < s.end && is_space(*s.p))
-		s.p++;
-	while (s.p < s.end && is_space(s.end[-1]))
-		s.end--;
-	return s;
-}
-
-static const char *
-find(struct span s, char c)
-{
-	while (s.p < s.end && *s.p != c)
-		s.p++;
-	return s.p;
 }
 
 /* Comments of CSS, and what old pages put around a sheet, become spaces. */
@@ -93,191 +70,6 @@ blank_comments(char *css)
 	}
 }
 
-/* ---- selectors */
-
-static bool
-is_name_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '-' || c == '_' || c < 0;
-}
-
-static struct span
-take_name(struct span *s)
-{
-	struct span name = { s->p, s->p };
-
-	while (s->p < s->end && is_name_char(*s->p))
-		s->p++;
-	name.end = s->p;
-	return name;
-}
-
-static bool
-span_is(struct span s, const char *text)
-{
-	size_t n = strlen(text);
-
-	return (size_t)(s.end - s.p) == n && strncasecmp(s.p, text, n) == 0;
-}
-
-const char *
-sheet_attribute(const GumboNode *node, const char *name)
-{
-	const GumboAttribute *a =
-	    gumbo_get_attribute(&node->v.element.attributes, name);
-
-	return a != NULL ? a->value : NULL;
-}
-
-static bool
-has_class(const GumboNode *node, struct span name)
-{
-	const char *list = sheet_attribute(node, "class");
-	struct span one;
-
-	while (list != NULL && *list != '\0') {
-		one.p = list + strspn(list, " \t\r\n\f");
-		one.end = one.p + strcspn(one.p, " \t\r\n\f");
-		if (one.end - one.p == name.end - name.p && one.p < one.end &&
-		    memcmp(one.p, name.p, (size_t)(name.end - name.p)) == 0)
-			return true;
-		list = one.end;
-	}
-	return false;
-}
-
-static bool
-has_id(const GumboNode *node, struct span name)
-{
-	const char *id = sheet_attribute(node, "id");
-
-	return id != NULL && strlen(id) == (size_t)(name.end - name.p) &&
-	       memcmp(id, name.p, strlen(id)) == 0;
-}
-
-/* "[name]" or "[name=value]", the bracket gone. */
-static bool
-has_attribute(const GumboNode *node, struct span *s)
-{
-	struct span in = { s->p, find(*s, ']') }, name, value;
-	const char *mine = NULL;
-	char text[64];
-
-	s->p = in.end < s->end ? in.end + 1 : in.end;
-	name = take_name(&in);
-	if (name.p == name.end || (size_t)(name.end - name.p) >= sizeof(text))
-		return false;
-	memcpy(text, name.p, (size_t)(name.end - name.p));
-	text[name.end - name.p] = '\0';
-	mine = sheet_attribute(node, text);
-	if (mine == NULL || in.p == in.end)
-		return mine != NULL;
-	if (*in.p != '=')
-		return false; /* ~=, ^= and others: not judged */
-	value = trim((struct span){ in.p + 1, in.end });
-	if (value.end - value.p >= 2 && (*value.p == '"' || *value.p == '\''))
-		value = (struct span){ value.p + 1, value.end - 1 };
-	return strlen(mine) == (size_t)(value.end - value.p) &&
-	       memcmp(mine, value.p, strlen(mine)) == 0;
-}
-
-/* "td.a#b[c]", all of it; false also for what is not understood. */
-static bool
-matches_one(const GumboNode *node, struct span s)
-{
-	struct span name = take_name(&s);
-	char kind;
-	bool ok = true;
-
-	if (name.p < name.end)
-		ok = span_is(
-		    name, gumbo_normalized_tagname(node->v.element.tag));
-	else if (s.p < s.end && *s.p == '*')
-		s.p++;
-	else
-		ok = s.p < s.end;
-	while (ok && s.p < s.end) {
-		kind = *s.p++;
-		if (kind == '[') {
-			ok = has_attribute(node, &s);
-			continue;
-		}
-		name = take_name(&s);
-		ok = name.p < name.end &&
-		     ((kind == '.' && has_class(node, name)) ||
-			 (kind == '#' && has_id(node, name)));
-	}
-	return ok;
-}
-
-static const GumboNode *
-parent_of(const GumboNode *node)
-{
-	const GumboNode *up = node->parent;
-
-	return up != NULL && up->type == GUMBO_NODE_ELEMENT ? up : NULL;
-}
-
-/* The last part of a selector, taken off; `child`: ">" stands before it. */
-static struct span
-take_last(struct span *s, bool *child)
-{
-	struct span last = *s;
-
-	last.p = last.end;
-	while (last.p > s->p && !is_space(last.p[-1]) && last.p[-1] != '>')
-		last.p--;
-	*s = trim((struct span){ s->p, last.p });
-	*child = s->p < s->end && s->end[-1] == '>';
-	if (*child)
-		*s = trim((struct span){ s->p, s->end - 1 });
-	return last;
-}
-
-static bool
-matches(struct sheet *s, const GumboNode *node, struct span selector)
-{
-	bool child = false, next_child, found;
-	struct span one;
-	int left = ANCESTORS_MAX;
-
-	s->tries++;
-	if (!matches_one(node, take_last(&selector, &child)))
-		return false;
-	while (selector.p < selector.end) {
-		one = take_last(&selector, &next_child);
-		do {
-			node = parent_of(node);
-			s->tries++;
-			found = node != NULL && matches_one(node, one);
-		} while (!found && node != NULL && !child && left-- > 0);
-		if (!found)
-			return false;
-		child = next_child;
-	}
-	return true;
-}
-
-static unsigned
-weight_of(struct span s)
-{
-	unsigned weight = 0;
-	char before = ' ';
-
-	for (; s.p < s.end; s.p++) {
-		if (*s.p == '#')
-			weight += 10000;
-		else if (*s.p == '.' || *s.p == '[')
-			weight += 100;
-		else if (is_name_char(*s.p) &&
-			 (is_space(before) || before == '>'))
-			weight++;
-		before = *s.p;
-	}
-	return weight;
-}
-
 /* ---- rules */
 
 /* Of many selectors with commas between them each is a rule. */
@@ -285,15 +77,22 @@ static void
 add_rules(struct sheet *s, struct span selectors, struct span body)
 {
 	struct span one;
+	const char *end;
 
+	if (span_find(body, '{') < body.end)
+		s->unjudged = "rules inside of rules";
 	while (selectors.p < selectors.end) {
-		one = trim((struct span){ selectors.p, find(selectors, ',') });
-		selectors.p = find(selectors, ',');
-		selectors.p += selectors.p < selectors.end;
-		if (one.p == one.end || s->rules == RULES_MAX)
+		end = span_comma(selectors);
+		one = span_trim((struct span){ selectors.p, end });
+		selectors.p = end + (end < selectors.end);
+		if (one.p == one.end)
 			continue;
+		if (s->rules == RULES_MAX) {
+			s->unjudged = "too many style rules to judge";
+			return;
+		}
 		s->rule[s->rules++] =
-		    (struct rule){ one, body, weight_of(one) };
+		    (struct rule){ one, body, select_weight(one) };
 	}
 }
 
@@ -312,20 +111,71 @@ block_end(struct span s)
 	return s.end;
 }
 
-/* "@media screen, all": a rule for every screen. */
+/* "(min-width: 100px)": does it hold for a screen of any usual width? */
+static bool
+is_usual(struct span part)
+{
+	static const char least[] = "min-width", most[] = "max-width";
+	struct span name;
+	double width;
+
+	part = span_trim((struct span){ part.p + 1, span_find(part, ')') });
+	name = span_name(&part);
+	part.p = span_find(part, ':');
+	width = part.p < part.end ? strtod(part.p + 1, NULL) : 0;
+	return (span_is(name, least) && width <= USUAL_LEAST) ||
+	       (span_is(name, most) && width >= USUAL_MOST);
+}
+
+/* "only screen and (min-width: 1px)" */
+static bool
+is_met(struct span query)
+{
+	struct span word;
+
+	for (query = span_trim(query); query.p < query.end;
+	     query = span_trim(query)) {
+		if (*query.p == '(') {
+			if (!is_usual(query))
+				return false;
+			query.p = span_bracket(
+			    (struct span){ query.p + 1, query.end });
+			continue;
+		}
+		word = span_name(&query);
+		if (!span_is(word, "screen") && !span_is(word, "all") &&
+		    !span_is(word, "only") && !span_is(word, "and"))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Is the block behind it for every reader, so that its rules count? Of
+ * "@supports" and others that have rules it is taken to be.
+ */
 static bool
 is_for_all(struct span head)
 {
-	struct span one;
+	static const char *const others[] = { "font-face", "keyframes",
+		"-webkit-keyframes", "-moz-keyframes", "page", "property",
+		"counter-style", "font-feature-values", "viewport",
+		"-ms-viewport" };
+	struct span name;
+	const char *end;
+	size_t i;
 
-	head.p += strlen("@media");
-	while (head.p < head.end) {
-		one = trim((struct span){ head.p, find(head, ',') });
-		if (span_is(one, "screen") || span_is(one, "all") ||
-		    span_is(one, "only screen"))
+	head.p++;
+	name = span_name(&head);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (span_is(name, others[i]))
+			return false;
+	if (!span_is(name, "media"))
+		return true;
+	for (; head.p < head.end; head.p = end + (end < head.end)) {
+		end = span_comma(head);
+		if (is_met((struct span){ head.p, end }))
 			return true;
-		head.p = find(head, ',');
-		head.p += head.p < head.end;
 	}
 	return false;
 }
@@ -337,25 +187,26 @@ read_rules(struct sheet *s, struct span css)
 	const char *end;
 
 	while (css.p < css.end) {
-		css = trim(css);
+		css = span_trim(css);
 		if (css.p < css.end && *css.p == '}') {
 			css.p++; /* of a media block that was entered */
 			continue;
 		}
-		head = (struct span){ css.p, find(css, '{') };
+		head = (struct span){ css.p, span_find(css, '{') };
 		if (head.p < head.end && *head.p == '@' &&
-		    find(head, ';') < head.end) {
-			css.p = find(head, ';') + 1; /* @import, @charset */
+		    span_find(head, ';') < head.end) {
+			css.p =
+			    span_find(head, ';') + 1; /* @import, @charset */
 			continue;
 		}
 		css.p = head.end + (head.end < css.end);
 		end = block_end(css);
-		head = trim(head);
+		head = span_trim(head);
 		if (head.p == head.end || *head.p != '@')
-			add_rules(s, head, (struct span){ css.p, end });
-		else if (head.end - head.p > 6 &&
-			 strncasecmp(head.p, "@media", 6) == 0 &&
-			 is_for_all(head))
+			add_rules(s, head,
+			    (struct span){
+				css.p, end - (end > css.p && end[-1] == '}') });
+		else if (is_for_all(head))
 			continue; /* its rules are next */
 		css.p = end;
 	}
@@ -369,8 +220,10 @@ add(struct sheet *s, const char *css)
 	char *copy;
 
 	if (s->texts == sizeof(s->text) / sizeof(s->text[0]) ||
-	    n > CSS_MAX - s->size)
+	    n > CSS_MAX - s->size) {
+		s->unjudged = "style sheets too long to judge";
 		return;
+	}
 	copy = strdup(css);
 	if (copy == NULL)
 		return;
@@ -419,6 +272,77 @@ sheet_read(struct sheet *s, const GumboNode *root)
 	}
 }
 
+/* "p::after", "p:before" */
+static bool
+is_made(struct span selector)
+{
+	struct span name;
+
+	while ((selector.p = span_find(selector, ':')) < selector.end) {
+		selector.p++;
+		name = span_name(&selector);
+		if (span_is(name, "before") || span_is(name, "after"))
+			return true;
+	}
+	return false;
+}
+
+/* What stands in quotes, up to the end of the declaration. */
+static void
+tell_made(struct sheet *s, struct span value,
+    void (*each)(void *arg, const char *text), void *arg)
+{
+	char text[MADE_MAX], quote = '\0';
+	const char *p = value.p;
+	size_t n = 0;
+
+	while (p < value.end && (quote != '\0' || *p != ';')) {
+		char c = *p++;
+
+		if (quote == '\0' && (c == '"' || c == '\''))
+			quote = c;
+		else if (quote != '\0' && c == quote)
+			quote = '\0';
+		else if (quote != '\0' && n < sizeof(text) - 1)
+			text[n++] = c == '\\' ? style_unescape(&p) : c;
+		else if (quote == '\0' && value.end - p >= 4 &&
+			 strncasecmp(p, "attr", 4) == 0)
+			s->unjudged = "style rules that show attributes";
+	}
+	text[n] = '\0';
+	each(arg, text);
+}
+
+void
+sheet_made(
+    struct sheet *s, void (*each)(void *arg, const char *text), void *arg)
+{
+	struct span rest, name;
+	size_t i;
+
+	for (i = 0; i < s->rules; i++) {
+		if (!is_made(s->rule[i].selector))
+			continue;
+		rest = span_trim(s->rule[i].body);
+		while (rest.p < rest.end) {
+			name = span_name(&rest);
+			rest = span_trim(rest);
+			if (span_is(name, "content") && rest.p < rest.end &&
+			    *rest.p == ':')
+				tell_made(s, rest, each, arg);
+			rest.p = span_find(rest, ';');
+			rest.p += rest.p < rest.end;
+			rest = span_trim(rest);
+		}
+	}
+}
+
+const char *
+sheet_unjudged(const struct sheet *s)
+{
+	return s->unjudged;
+}
+
 bool
 sheet_of(struct sheet *s, const GumboNode *node, char *out, size_t cap)
 {
@@ -426,25 +350,31 @@ sheet_of(struct sheet *s, const GumboNode *node, char *out, size_t cap)
 	size_t i, n = 0, at, used = 0, len;
 
 	out[0] = '\0';
-	if (s->tries >= TRIES_MAX)
-		return false;
-	for (i = 0; i < s->rules && n < MATCHES_MAX; i++) {
+	for (i = 0; i < s->rules && s->tries < TRIES_MAX; i++) {
 		r = &s->rule[i];
-		if (!matches(s, node, r->selector))
+		if (!select_matches(node, r->selector, &s->tries, TRIES_MAX))
 			continue;
+		if (n == MATCHES_MAX) {
+			s->unjudged = "too many style rules for one element";
+			break;
+		}
 		for (at = n++; at > 0 && found[at - 1]->weight > r->weight;
 		     at--)
 			found[at] = found[at - 1];
 		found[at] = r;
 	}
 	for (i = 0; i < n; i++) {
-		len = (size_t)(find(found[i]->body, '}') - found[i]->body.p);
-		if (used + len + 2 > cap)
+		len = (size_t)(found[i]->body.end - found[i]->body.p);
+		if (used + len + 2 > cap) {
+			s->unjudged = "styles too long to judge";
 			break;
+		}
 		memcpy(out + used, found[i]->body.p, len);
 		used += len;
 		out[used++] = ';';
 	}
 	out[used] = '\0';
-	return true;
+	if (s->tries >= TRIES_MAX)
+		s->unjudged = "style sheets that take too long to judge";
+	return s->tries < TRIES_MAX;
 }

@@ -143,9 +143,8 @@ is_near(uint32_t a, uint32_t b)
 
 /* ---- declarations */
 
-/* "\69 ": the character that an escape stands for, `*s` behind it. */
-static char
-unescape(const char **s)
+char
+style_unescape(const char **s)
 {
 	size_t n = strspn(*s, "0123456789abcdefABCDEF");
 	char hex[7] = "";
@@ -185,7 +184,7 @@ squeeze(char out[STYLE_MAX], const char *s)
 		if (strchr(" \t\r\n\f", c) != NULL)
 			continue;
 		if (c == '\\')
-			c = unescape(&s);
+			c = style_unescape(&s);
 		if (n == STYLE_MAX - 1)
 			return false;
 		out[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
@@ -231,6 +230,24 @@ value_is(const char *style, const char *name, const char *value)
 
 	return v != NULL && strncmp(v, value, n) == 0 &&
 	       (v[n] == '\0' || v[n] == ';' || v[n] == '!');
+}
+
+/* Of the size that a reader would have: "0.01em", "1%". */
+static bool
+is_part(const char *style, const char *name)
+{
+	const char *v = value_of(style, name);
+	double d;
+	char *end;
+
+	if (v == NULL)
+		return false;
+	d = strtod(v, &end);
+	if (end == v || d < 0)
+		return false;
+	return (*end == '%' && d <= 15) ||
+	       ((strncmp(end, "em", 2) == 0 || strncmp(end, "rem", 3) == 0) &&
+		   d <= 0.15);
 }
 
 /* A number at most `max`, in px, pt or without unit; 0 in any. */
@@ -292,13 +309,15 @@ hidden_by(const char *style)
 	if (value_is(style, "display", "none"))
 		return "display: none";
 	if (value_is(style, "visibility", "hidden") ||
-	    value_is(style, "visibility", "collapse"))
+	    value_is(style, "visibility", "collapse") ||
+	    value_is(style, "content-visibility", "hidden"))
 		return "visibility: hidden";
 	if (value_is(style, "mso-hide", "all"))
 		return "mso-hide: all";
 	if (value_small(style, "opacity", 0.05))
 		return "opacity: 0";
-	if (value_small(style, "font-size", 2) || value_small(style, "font", 2))
+	if (value_small(style, "font-size", 2) ||
+	    value_small(style, "font", 2) || is_part(style, "font-size"))
 		return "font-size: 0";
 	if (value_is(style, "overflow", "hidden") &&
 	    (value_small(style, "height", 1) ||
@@ -355,7 +374,8 @@ style_apply(struct style *s, const struct style_source *from)
 	how = hidden_by(style);
 	if (how != NULL)
 		return how;
-	if (value_of(style, "color") != NULL && s->color == STYLE_CLEAR)
+	if ((value_of(style, "color") != NULL && s->color == STYLE_CLEAR) ||
+	    value_is(style, "-webkit-text-fill-color", "transparent"))
 		return "color: transparent";
 	return NULL;
 }

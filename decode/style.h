@@ -27,5 +27,10 @@ struct style style_default(void);
 const char *style_apply(struct style *s, const struct style_source *from);
 /* Is text in it of the colour of its background? Inner ones may not be. */
 bool style_is_faint(const struct style *s);
+/*
+ * Behind a '\': the character that the escape stands for, "69 " for 'i', and
+ * `*s` behind it. '?' for what is not ASCII.
+ */
+char style_unescape(const char **s);
 
 #endif

@@ -109,6 +109,18 @@ read_charset(struct entity *e, const struct param_list *l, const char **why)
 	return !charset_refused(c);
 }
 
+/* "format=flowed; delsp=yes": lines are joined without a space. */
+static bool
+read_joins(const struct param_list *l)
+{
+	struct str format = str_lit(""), delsp = str_lit("");
+
+	return param_plain(l, "format", &format) == PARAM_PRESENT &&
+	       param_plain(l, "delsp", &delsp) == PARAM_PRESENT &&
+	       str_ieq(format, str_lit("flowed")) &&
+	       str_ieq(delsp, str_lit("yes"));
+}
+
 static bool
 read_type(struct entity *e, const struct param_list *l, const char **why)
 {
@@ -134,6 +146,7 @@ read_type(struct entity *e, const struct param_list *l, const char **why)
 	    strcmp(l->head, "message/global") == 0 ||
 	    strcmp(l->head, "message/news") == 0)
 		p->kind = MIME_MESSAGE;
+	p->joins = strcmp(l->head, "text/plain") == 0 && read_joins(l);
 	return read_charset(e, l, why);
 }
 

@@ -11,10 +11,11 @@
 #include "mail/header.h"
 #include "mail/mailbox.h"
 
-static const char *const singletons[] = { "Sender", "Reply-To", "To", "Cc",
-	"Bcc", "Date", "Subject", "Message-ID", "In-Reply-To", "References",
-	"MIME-Version", "Content-Type", "Content-Transfer-Encoding",
-	"Content-Disposition", "Content-ID", "Content-Description" };
+static const char *const singletons[] = { "Sender", "Reply-To", "Mail-Reply-To",
+	"Mail-Followup-To", "To", "Cc", "Bcc", "Date", "Subject", "Message-ID",
+	"In-Reply-To", "References", "MIME-Version", "Content-Type",
+	"Content-Transfer-Encoding", "Content-Disposition", "Content-ID",
+	"Content-Description" };
 
 /*
  * Removed. A '*' at the end stands for any rest. What relays of other
@@ -123,7 +124,7 @@ check_identity(
 
 struct rcpt_arg {
 	struct freeze_header *f;
-	char kind; /* 'r' = Reply-To */
+	char kind; /* 'r' = Reply-To, or what programs take for it */
 };
 
 /* Only a name that is not plain ASCII can deceive. */
@@ -167,7 +168,8 @@ check_lists(struct freeze_header *f, const struct header *h)
 		const char *name;
 		char kind;
 	} lists[] = { { "To", 't' }, { "Cc", 'c' }, { "Bcc", 'b' },
-		{ "Reply-To", 'r' } };
+		{ "Reply-To", 'r' }, { "Mail-Reply-To", 'r' },
+		{ "Mail-Followup-To", 'r' } };
 	const struct header_field *field;
 	struct rcpt_arg arg = { .f = f };
 	const char *why;

@@ -58,6 +58,7 @@ struct mime_part {
 	enum mime_kind kind;
 	char type[STRUCTURE_TYPE_MAX]; /* lower case: "text/plain" */
 	char charset[41]; /* lower case, as declared */
+	bool joins; /* lines that end with a space go on (RFC 3676 DelSp) */
 	enum mime_encoding encoding;
 	enum mime_disposition disposition;
 	char filename[STRUCTURE_NAME_MAX]; /* decoded: what programs show */

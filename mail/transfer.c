@@ -286,3 +286,44 @@ transfer_crlf(struct buf *out, struct str s)
 	}
 	buf_add(out, s.p + from, s.n - from);
 }
+
+static size_t
+quote_depth(struct str s)
+{
+	size_t n = 0;
+
+	while (n < s.n && s.p[n] == '>')
+		n++;
+	return n;
+}
+
+void
+transfer_join(struct buf *out, struct str text)
+{
+	struct str line, next;
+	size_t depth;
+	bool joins = false;
+
+	while (text.n > 0) {
+		line = str_split(&text, '\n');
+		if (line.n > 0 && line.p[line.n - 1] == '\r')
+			line.n--;
+		depth = quote_depth(line);
+		next = line;
+		if (joins) {
+			next.p += depth;
+			next.n -= depth;
+			if (next.n > 0 && next.p[0] == ' ') {
+				next.p++;
+				next.n--;
+			}
+		}
+		joins = line.n > depth && line.p[line.n - 1] == ' ' &&
+			!str_eq(line, str_lit("-- ")) && next.n > 0 &&
+			text.n > 0 && quote_depth(text) == depth;
+		next.n -= joins;
+		buf_add_str(out, next);
+		if (!joins)
+			buf_puts(out, "\r\n");
+	}
+}

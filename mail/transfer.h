@@ -36,6 +36,12 @@ void transfer_base64_lines(struct buf *out, struct str s);
  * stands already.
  */
 void transfer_words(struct buf *out, struct str s, bool phrase, size_t column);
+/*
+ * RFC 3676 4.5 with DelSp: a line that ends with a space goes on in the next of
+ * the same quote depth, without that space. Quote marks and the space in front
+ * of a line that goes on are not kept.
+ */
+void transfer_join(struct buf *out, struct str text);
 /* LF, CR and CRLF all become CRLF, as text must have it. */
 void transfer_crlf(struct buf *out, struct str s);
 

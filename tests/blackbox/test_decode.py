@@ -415,3 +415,49 @@ def test_crash_leaves_the_page_with_a_notice(broken):
         count = re.search(r"^postern_helper_kills_total (\d+)$",
                           r.read().decode(), re.M)
     assert int(count[1]) >= len(lines) > 0
+
+
+OTHER = "Some programs show another part in place of the text"
+
+
+def alternatives(kind, *parts):
+    """Text, and parts of these types behind it."""
+    lines = ["From: helpdesk@agents.example.com", "To: kim@example.org",
+             "Subject: alternatives", "Message-ID: <{n}-alt@agents.example."
+             "com>", "Date: Sat, 28 Nov 2026 03:42:25 +0000",
+             "MIME-Version: 1.0",
+             "Content-Type: multipart/%s; boundary=b" % kind, "",
+             "--b", "Content-Type: text/plain", "", "At noon, in the hall"]
+    for part in parts:
+        lines += ["--b", "Content-Type: " + part, "",
+                  "<p>At noon, in the hall</p>"]
+    return "\n".join([*lines, "--b--", ""])
+
+
+@pytest.mark.parametrize("kind,parts,told", [
+    ("alternative", ["text/html"], False),
+    ("alternative", ["text/x-amp-html", "text/html"], True),
+    ("alternative", ["text/watch-html"], True),
+    ("alternative", ["text/calendar; method=REQUEST"], True),
+    ("alternative", ["text/html; name=page.html"], True),
+    ("alternative", ["multipart/related; boundary=c\n\n--c\nContent-Type: "
+                     "text/x-amp-html\n\n<p>Pay Eve</p>\n--c\nContent-Type: "
+                     "image/png\n\nx\n--c--"], True),
+    ("alternative", ["multipart/related; boundary=c\n\n--c\nContent-Type: "
+                     "text/html\n\n<p>At noon</p>\n--c\nContent-Type: "
+                     "image/png\n\nx\n--c--"], False),
+    ("mixed", ["text/calendar"], False),
+])
+def test_what_may_be_shown_in_place_of_the_text(pages, kind, parts, told):
+    got = pages.stack.do_submit(raw=alternatives(kind, *parts),
+                                rcpt=["kim@example.org"])
+    assert (OTHER in pages.text("/m/" + got["id"])) == told
+
+
+def test_lines_are_joined_as_programs_join_them(pages):
+    raw = alternatives("mixed").replace(
+        "text/plain", "text/plain; format=flowed; delsp=yes").replace(
+        "At noon, in the hall", "See https://good.exam \nple.evil.example/x")
+    got = pages.stack.do_submit(raw=raw, rcpt=["kim@example.org"])
+    page = pages.text("/m/" + got["id"])
+    assert "https://good.example.evil.example/x" in page

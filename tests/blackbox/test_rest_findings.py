@@ -20,6 +20,10 @@ SENT = [
     ("key", {"text": PEM}, 82, 80, 1),
     ("reply", {"reply_to": "desk@other.example"}, 55, 50, 1),
     ("desk", {"reply_to": "desk@acme.example"}, 19, 10, 1),
+    ("follow", {"headers": {"Mail-Followup-To": "desk@other.example"}},
+     55, 50, 1),
+    ("answer", {"headers": {"Mail-Reply-To": "bot@acme.example, "
+                            "desk@other.example"}}, 55, 50, 1),
     ("hidden", {"bcc": ["eve@example.net"]}, 24, 15, 1),
     ("near", {"to": ["ann@acrne.example"]}, 78, 75, 1),
     ("html", {"html": "<p>hi</p>"}, 15, 5, 0),

@@ -7,8 +7,10 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "admin/diff.h"
 #include "admin/findings.h"
 #include "base/buf.h"
 
@@ -241,6 +243,56 @@ test_texts(void **state)
 	}
 }
 
+/* Filling is no way past the comparison. */
+static void
+test_long_texts(void **state)
+{
+	static const char plain[] = "The meeting is on Friday at the office ";
+	static const char html[] = "Please wire the money abroad at once";
+	struct buf b = { 0 };
+	size_t i, words;
+
+	for (words = 30000; words <= 120000; words += 90000) {
+		(void)setup(state);
+		buf_clear(&b);
+		buf_puts(&b, plain);
+		for (i = 0; i < words; i++)
+			buf_puts(&b, "abc ");
+		findings_compare_texts(&f, buf_str(&b), str_of(html));
+		assert_true(finding_marked(&f.marks, FINDING_PARTS_DIFFER));
+	}
+	buf_free(&b);
+}
+
+/* Long words cost no more than short ones: the rest is not compared. */
+static void
+test_long_words(void **state)
+{
+	struct str one = { NULL, 8 * DIFF_BYTES }, more = { "a\xc3\xa4 b", 5 };
+	struct diff diff;
+	char *p = malloc(one.n);
+
+	(void)setup(state);
+	assert_non_null(p);
+	memset(p, 'a', one.n);
+	one.p = p;
+	diff_words(&diff, &mem, one, one);
+	assert_true(diff.cut);
+	assert_int_equal(diff.n, 1);
+	assert_int_equal(diff.run[0].side, DIFF_BOTH);
+	assert_int_equal(diff.run[0].text.n, DIFF_BYTES);
+	/* not within a character */
+	memset(p, ' ', one.n);
+	memcpy(p + DIFF_BYTES - 2, more.p, more.n);
+	diff_words(&diff, &mem, one, one);
+	assert_true(diff.cut);
+	assert_int_equal(diff.run[0].text.n, 1);
+	diff_words(&diff, &mem, more, str_lit("b"));
+	assert_false(diff.cut);
+	assert_int_equal(diff.n, 2);
+	free(p);
+}
+
 int
 main(void)
 {
@@ -252,6 +304,8 @@ main(void)
 		cmocka_unit_test_setup(test_reports, setup),
 		cmocka_unit_test_setup(test_domains, setup),
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_long_texts),
+		cmocka_unit_test(test_long_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, teardown);

@@ -66,6 +66,12 @@ static const struct {
 	{ "font-size:0", "font-size: 0" },
 	{ "font-size:1px", "font-size: 0" },
 	{ "font-size:0.9em", NULL },
+	{ "font-size:.01em", "font-size: 0" },
+	{ "font-size:1%", "font-size: 0" },
+	{ "font-size:0.1rem", "font-size: 0" },
+	{ "font-size:80%", NULL },
+	{ "content-visibility:hidden", "visibility: hidden" },
+	{ "-webkit-text-fill-color:transparent", "color: transparent" },
 	{ "font-size:1em", NULL },
 	{ "font-size:13px", NULL },
 	{ "height:0;overflow:hidden", "no room to be seen" },
@@ -172,56 +178,75 @@ test_hidden(void **state)
 	    "H colour of its background\ta\nT \n");
 }
 
+static const struct {
+	const char *css, *how; /* of <div id=i class="k m" lang=x> */
+} sheets[] = { { ".k{display:none}", "display: none" },
+	{ " DIV , p { display : none } ", "display: none" },
+	{ "#i{display:none}", "display: none" },
+	{ "div.k.m#i{display:none}", "display: none" },
+	{ "*{opacity:0}", "opacity: 0" },
+	{ "[lang]{display:none}", "display: none" },
+	{ "[lang=\"x\"]{display:none}", "display: none" },
+	{ "body>.k{display:none}", "display: none" },
+	{ "html .k{display:none}", "display: none" },
+	{ "html > body div{display:none}", "display: none" },
+	{ "@media screen{.k{display:none}}", "display: none" },
+	{ "<!-- .k{display:none} -->", "display: none" },
+	{ "/* } */.k{/* ; */display:none}", "display: none" },
+	{ "@import 'x';.k{display:none", "display: none" },
+	{ "@font-face{a:b}.k{color:#fff}", "colour of its background" },
+	{ "p{}.k{display:none!important}div{display:block}", "display: none" },
+	{ ".k{display:none}#i{display:block}", NULL },
+	{ "#i{display:block}.k{display:none}", NULL },
+	{ "@media print{.k{display:none}}", NULL },
+	{ "@media (max-width:600px){.k{display:none}.m{a:b}}", NULL },
+	/* what the place among others decides, and what most have */
+	{ "@supports(x){.k{display:none}}", "display: none" },
+	{ "@layer x{.k{display:none}}", "display: none" },
+	{ "@media (min-width:1px){.k{display:none}}", "display: none" },
+	{ "@media only screen and (max-width: 9999px)"
+	  "{.k{display:none}}",
+	    "display: none" },
+	{ "@media print,(min-width:1px){.k{display:none}}", "display: none" },
+	{ "@media (min-width:900px){.k{display:none}}", NULL },
+	{ "@media not screen{.k{display:none}}", NULL },
+	{ "@keyframes k{from{display:none}}", NULL },
+	{ ".k:not(.z){display:none}", "display: none" },
+	{ ".k:not(.z, p .y){display:none}", "display: none" },
+	{ "div:nth-child(2){display:none}", "display: none" },
+	{ "style+.k,b+.k{display:none}", "display: none" },
+	{ "style~.k{display:none}", "display: none" },
+	{ "p~.k{display:none}", NULL },
+	{ "[class~=k]{display:none}", "display: none" },
+	{ "[class*=\"k \" i]{display:none}", "display: none" },
+	{ "[lang^='y']{display:none}", NULL },
+	{ ".k::after{display:none}", NULL },
+	{ ".z:not(.k){display:none}", NULL }, { "a}", NULL }, { " ", NULL },
+	{ ".k{", NULL }, { ".K{display:none}", NULL },
+	{ ".kk{display:none}", NULL }, { "p .k{display:none}", NULL },
+	{ "html>.k{display:none}", NULL }, { ".k:hover{display:none}", NULL },
+	{ "a+.k{display:none}", NULL }, { "[lang=y]{display:none}", NULL },
+	{ "}}}{;.k", NULL }, { "@media screen", NULL } };
+
 static void
 test_sheets(void **state)
 {
-	static const struct {
-		const char *css, *how; /* of <div id=i class="k m" lang=x> */
-	} all[] = { { ".k{display:none}", "display: none" },
-		{ " DIV , p { display : none } ", "display: none" },
-		{ "#i{display:none}", "display: none" },
-		{ "div.k.m#i{display:none}", "display: none" },
-		{ "*{opacity:0}", "opacity: 0" },
-		{ "[lang]{display:none}", "display: none" },
-		{ "[lang=\"x\"]{display:none}", "display: none" },
-		{ "body>.k{display:none}", "display: none" },
-		{ "html .k{display:none}", "display: none" },
-		{ "html > body div{display:none}", "display: none" },
-		{ "@media screen{.k{display:none}}", "display: none" },
-		{ "<!-- .k{display:none} -->", "display: none" },
-		{ "/* } */.k{/* ; */display:none}", "display: none" },
-		{ "@import 'x';.k{display:none", "display: none" },
-		{ "@font-face{a:b}.k{color:#fff}", "colour of its background" },
-		{ "p{}.k{display:none!important}div{display:block}",
-		    "display: none" },
-		{ ".k{display:none}#i{display:block}", NULL },
-		{ "#i{display:block}.k{display:none}", NULL },
-		{ "@media print{.k{display:none}}", NULL },
-		{ "@media (max-width:600px){.k{display:none}.m{a:b}}", NULL },
-		{ "@supports(x){.k{display:none}}", NULL },
-		{ ".K{display:none}", NULL }, { ".kk{display:none}", NULL },
-		{ "p .k{display:none}", NULL },
-		{ "html>.k{display:none}", NULL },
-		{ ".k:hover{display:none}", NULL },
-		{ "a+.k{display:none}", NULL },
-		{ "[lang=y]{display:none}", NULL }, { "}}}{;.k", NULL },
-		{ "@media screen", NULL } };
 	char html[300], want[300];
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (i = 0; i < sizeof(sheets) / sizeof(sheets[0]); i++) {
 		(void)snprintf(html, sizeof(html),
-		    "<style>%s</style><body>a<div id=i class=\"k m\" "
+		    "<body><style>%s</style>a<div id=i class=\"k m\" "
 		    "lang=x>b<i>c</i></div>d",
-		    all[i].css);
-		if (all[i].how != NULL &&
-		    strcmp(all[i].how, "opacity: 0") == 0) /* of all */
+		    sheets[i].css);
+		if (sheets[i].how != NULL &&
+		    strcmp(sheets[i].how, "opacity: 0") == 0) /* of all */
 			(void)snprintf(want, sizeof(want), "H %s\ta bc d\nT \n",
-			    all[i].how);
-		else if (all[i].how != NULL)
+			    sheets[i].how);
+		else if (sheets[i].how != NULL)
 			(void)snprintf(want, sizeof(want), "H %s\tbc\nT a d\n",
-			    all[i].how);
+			    sheets[i].how);
 		else
 			(void)snprintf(want, sizeof(want), "T a bc d\n");
 		report_is(html, want);
@@ -231,6 +256,65 @@ test_sheets(void **state)
 		  "<style>.a{display:none}</style>",
 	    "H display: none\tb\nT c\n");
 	report_is("<style media=print>p{display:none}</style><p>b", "T b\n");
+	/* the nearest of several is not the one, a further is */
+	report_is("<style>.x>.y .z{display:none}</style><p class=x><b class=y>"
+		  "<b class=y><i class=z>h",
+	    "H display: none\th\nT \n");
+}
+
+/* Rules that are left out are told, or they would be a place to hide. */
+static void
+test_unjudged(void **state)
+{
+	static const struct {
+		const char *before, *filling, *after;
+		size_t fillings;
+		const char *why;
+	} all[] = { { "<style>/*", "x", "*/p{display:none}</style>", 270000,
+			"style sheets too long to judge" },
+		{ "", "<style>b{}</style>", "<style>p{display:none}</style>", 8,
+		    "style sheets too long to judge" },
+		{ "<style>", "b{}", "p{display:none}</style>", 1000,
+		    "too many style rules to judge" },
+		{ "<style>", "p{a:b}", "p{display:none}</style>", 32,
+		    "too many style rules for one element" },
+		{ "<style>p{a:'", "x", "'}p#i{display:none}</style>", 40000,
+		    "styles too long to judge" },
+		{ "<style>", "p{&.k{display:none}}", "</style>", 1,
+		    "rules inside of rules" } };
+	unsigned char *out = malloc(ROOM + 1);
+	char *html = malloc(400000), want[200];
+	bool cut, ok;
+	size_t i, j, n;
+
+	(void)state;
+	assert_true(out != NULL && html != NULL);
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		n = (size_t)sprintf(html, "%s", all[i].before);
+		for (j = 0; j < all[i].fillings; j++)
+			n += (size_t)sprintf(html + n, "%s", all[i].filling);
+		n += (size_t)sprintf(
+		    html + n, "%s<p id=i class=k>b", all[i].after);
+		out[html_report(out, ROOM, html, n, &cut, &ok)] = '\0';
+		(void)snprintf(want, sizeof(want), "H %s\t\n", all[i].why);
+		assert_non_null(strstr((char *)out, want));
+	}
+	free(html);
+	free(out);
+}
+
+/* Text that stands in a style sheet only. */
+static void
+test_made(void **state)
+{
+	(void)state;
+	report_is("<style>p::after{color:red;content:'Pay ' \"E\\76 e\"}"
+		  "</style><p>a",
+	    "T a Pay Eve\n");
+	report_is("<style>p:before{content:\"Pay;\"}b{content:'x'}</style>a",
+	    "T a Pay;\n");
+	report_is("<style>p::before{content:attr(title)}</style><p title=x>a",
+	    "H style rules that show attributes\t\nT a\n");
 }
 
 /* What some programs show and a page here does not. */
@@ -318,6 +402,8 @@ main(void)
 		cmocka_unit_test(test_styles),
 		cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_sheets),
+		cmocka_unit_test(test_unjudged),
+		cmocka_unit_test(test_made),
 		cmocka_unit_test(test_shown_elsewhere),
 		cmocka_unit_test(test_many_rules),
 		cmocka_unit_test(test_limits),

@@ -11,6 +11,7 @@
 #include <openssl/evp.h>
 
 #include "mail/content.h"
+#include "mail/transfer.h"
 
 #define MIXED                                                                  \
 	"Subject: x\r\nMIME-Version: 1.0\r\n"                                  \
@@ -186,6 +187,33 @@ test_long_text(void **state)
 	buf_free(&b);
 }
 
+/* Lines as programs join them that know DelSp (RFC 3676). */
+static void
+test_joined_lines(void **state)
+{
+	static const char *const all[][2] = {
+		{ "https://good.exa \r\nmple.evil.example\r\n",
+		    "https://good.example.evil.example\r\n" },
+		{ "one \ntwo \n three", "onetwothree\r\n" },
+		{ "one  \r\ntwo\r\n", "one two\r\n" },
+		{ "> one \r\n> two\r\n>> three \r\nfour\r\n",
+		    "> onetwo\r\n>> three \r\nfour\r\n" },
+		{ "-- \r\nAnn \r\n", "-- \r\nAnn \r\n" },
+		{ "one \r\n\r\ntwo", "one\r\ntwo\r\n" }, { "", "" },
+		{ "\r\n \r\n", "\r\n \r\n" }
+	};
+	struct buf b = { 0 };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		buf_clear(&b);
+		transfer_join(&b, str_of(all[i][0]));
+		assert_string_equal(buf_cstr(&b), all[i][1]);
+	}
+	buf_free(&b);
+}
+
 static void
 test_malformed_is_told(void **state)
 {
@@ -206,6 +234,7 @@ main(void)
 		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_charsets),
 		cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_joined_lines),
 		cmocka_unit_test(test_malformed_is_told),
 	};
 
