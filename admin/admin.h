@@ -41,7 +41,8 @@ struct admin {
 	struct loop *loop;
 	struct review_db *db;
 	struct redis *redis; /* to wake the workers; may be away */
-	struct pool *pool; /* argon2id, opening bodies */
+	struct pool *pool; /* opening bodies, argon2id of who is signed in */
+	struct pool *door; /* argon2id of who is not: fills no other */
 	char *auth_socket; /* where postern-auth answers */
 	char origin[300]; /* "https://host:port" that the pages live at */
 	/* Of links to unsubscribe; "": none can be made. */

@@ -41,7 +41,8 @@
 
 #define PROGRAM "postern-admin"
 #define THREADS 2
-#define QUEUE 32
+#define DOOR_THREADS 1
+#define QUEUE 32 /* of each pool */
 #define PER_PEER 250 /* connections; many may sit behind one address */
 
 struct program {
@@ -324,6 +325,7 @@ start(struct program *p, struct err *err)
 	metrics_init(1, PROGRAM);
 	p->admin.loop = loop_new();
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
+	p->admin.door = pool_new(p->admin.loop, DOOR_THREADS, QUEUE);
 	p->admin.helpers = helper_pool_new(p->admin.loop, helper_program(conf));
 	p->admin.words = foreign_cache_new();
 	p->admin.db = review_db_new(p->admin.loop, conf);
@@ -364,6 +366,7 @@ stop(struct program *p)
 	helper_pool_free(p->admin.helpers);
 	foreign_cache_free(p->admin.words);
 	pool_free(p->admin.pool);
+	pool_free(p->admin.door);
 	free(p->admin.auth_socket);
 	health_free(p->health);
 	review_db_free(p->admin.db);

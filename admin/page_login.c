@@ -212,7 +212,7 @@ on_salt(void *arg)
 	}
 	s->job.done = on_output;
 	s->job.arg = s;
-	if (!password_start(s->admin, &s->job,
+	if (!password_start(s->admin->door, &s->job,
 		http_request_field(s->req, "password", 0), s->salt.salt,
 		s->salt.params))
 		fail(s, 503, "Many people sign in right now. Try again.");

@@ -350,8 +350,8 @@ hash_new(struct page *page, const char *field, void (*done)(void *))
 	memcpy(p->secret.salt, salt.b, sizeof(p->secret.salt));
 	p->job.done = done;
 	p->job.arg = page;
-	if (!password_start(page->admin, &p->job, change_text(page, field),
-		p->secret.salt, SEAL_PASSWORD_PARAMS))
+	if (!password_start(page->admin->pool, &p->job,
+		change_text(page, field), p->secret.salt, SEAL_PASSWORD_PARAMS))
 		page_problem(page->req, 503, "Busy",
 		    "Nothing was done. Try again in a moment.");
 }
@@ -498,8 +498,8 @@ on_salt(struct page *page)
 	p->old.arg = page;
 	if (p->salt.is.status >= 300)
 		page_refuse(page, &p->salt.is);
-	else if (!password_start(page->admin, &p->old, change_text(page, "old"),
-		     p->salt.salt, p->salt.params))
+	else if (!password_start(page->admin->pool, &p->old,
+		     change_text(page, "old"), p->salt.salt, p->salt.params))
 		page_problem(page->req, 503, "Busy",
 		    "Nothing was done. Try again in a moment.");
 }

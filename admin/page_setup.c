@@ -158,7 +158,7 @@ handle_setup_post(struct http_request *req)
 	s->job.arg = s;
 	secret_random(&s->salt, SEAL_PASSWORD_SALT);
 	http_request_keep(req, s, free_setting_up);
-	if (!password_start(admin, &s->job,
+	if (!password_start(admin->door, &s->job,
 		http_request_field(req, "password", 0), s->salt.b,
 		SEAL_PASSWORD_PARAMS))
 		send_form(

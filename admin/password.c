@@ -33,13 +33,13 @@ finish(void *arg)
 }
 
 bool
-password_start(struct admin *admin, struct password_job *job,
+password_start(struct pool *pool, struct password_job *job,
     const char *password, const unsigned char salt[16], const char *params)
 {
 	job->password = xstrdup(password);
 	memcpy(job->salt, salt, sizeof(job->salt));
 	snprintf(job->params, sizeof(job->params), "%s", params);
-	if (pool_submit(admin->pool, work, finish, job))
+	if (pool_submit(pool, work, finish, job))
 		return true;
 	OPENSSL_cleanse(job->password, strlen(job->password));
 	free(job->password);

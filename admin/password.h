@@ -9,7 +9,7 @@
 
 #include "base/secret.h"
 
-struct admin;
+struct pool;
 
 struct password_job {
 	struct secret output; /* filled; wiped by its owner */
@@ -26,7 +26,7 @@ struct password_job {
  * Copies the password and wipes its copy. False: too many at once, nothing
  * will happen. `job` must live until `done`.
  */
-bool password_start(struct admin *admin, struct password_job *job,
+bool password_start(struct pool *pool, struct password_job *job,
     const char *password, const unsigned char salt[16], const char *params);
 
 #endif

@@ -92,7 +92,7 @@ on_salt(void *arg)
 	s->job.arg = s;
 	if (s->salt.is.status >= 300)
 		page_refuse(s->page, &s->salt.is);
-	else if (!password_start(s->page->admin, &s->job,
+	else if (!password_start(s->page->admin->pool, &s->job,
 		     field(s->page, "password"), s->salt.salt, s->salt.params))
 		page_problem(s->page->req, 503, "Busy",
 		    "Nothing was done. Try again in a moment.");

@@ -336,6 +336,36 @@ def test_nobody_takes_all_places_at_the_pages(d):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_strangers_at_the_door_keep_no_mail_closed(d):
+    """However many sign in at once: who is signed in opens what waits."""
+    box = d.add_inbox("door@acme.example")
+    r = call(direct(d), "POST", "/v1/messages/send", box, {
+        "to": ["ann@dest.example"], "subject": "Door", "text": "read me"})
+    mid = json.loads(r.read())["message_id"]
+    ann = pages.Pages(d, source="127.0.0.2")  # no balancer's
+    context = ssl.create_default_context(cafile=d.ca_file)
+    doc = b"name=bob&password=wrong&return_to=%2Fq"
+    crowd = []
+    try:
+        for i in range(120):
+            plain = socket.create_connection(("127.0.0.1", d.admin_port), 20)
+            plain.sendall(b"PROXY TCP4 198.51.100.%d 192.0.2.1 50000 443\r\n"
+                          % (i + 1))
+            crowd.append(context.wrap_socket(plain, server_hostname=PAGES))
+        for s in crowd:
+            s.sendall((b"POST /login HTTP/1.1\r\nHost: %s\r\nSec-Fetch-Site: "
+                      b"same-origin\r\nContent-Type: application/"
+                      b"x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s"
+                      % (PAGES.encode(), len(doc), doc)) * 15)
+        status, _, page = ann.call("GET", "/m/" + mid)
+        assert status == 200 and "read me" in page
+        got = [s.recv(100)[:12] for s in crowd]
+        assert b"HTTP/1.1 503" in got, "all were looked at: %s" % got
+    finally:
+        for s in crowd:
+            s.close()
+
+
 def test_postfix_behind(d):
     """What was approved goes to Postfix, and out of it as it was."""
     world = FakeMx()
