@@ -298,5 +298,7 @@ finding_scan_part(void *scan, const struct mime_part *p)
 	} else if (strcmp(p->type, "text/html") == 0) {
 		finding_mark(&s->marks, FINDING_HTML);
 		s->partial = true;
+	} else if (p->joins) {
+		s->partial = true; /* what goes on in the next line */
 	}
 }

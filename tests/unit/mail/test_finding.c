@@ -229,6 +229,15 @@ test_mails(void **state)
 		{ FROM "To: =?utf-8?Q?J=C3=BCrgen?= <ann@example.net>\r\n"
 		       "\r\nx",
 		    0, false },
+		{ FROM TO "Mail-Followup-To: a@badexample.org\r\n\r\nx",
+		    F(REPLY_DOMAIN), false },
+		/* what goes on in the next line is read on the page only */
+		{ OK "Content-Type: text/plain; format=flowed; delsp=yes\r\n"
+		     "\r\nsee \r\nyou\r\n",
+		    0, true },
+		{ OK "Content-Type: text/plain; format=flowed\r\n"
+		     "\r\nsee \r\nyou\r\n",
+		    0, false },
 		{ TEXT PEM "\r\n", F(PRIVATE_KEY), false },
 		{ TEXT PEM, F(PRIVATE_KEY), false },
 		/* the same in base64, in odd lines; and cut by soft breaks */
