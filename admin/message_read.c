@@ -272,20 +272,13 @@ is_utf8(const char *charset)
 	       strcmp(charset, "us-ascii") == 0;
 }
 
+/* As windows-1252, which is how programs read it. */
 static void
 latin_to_utf8(struct buf *text)
 {
 	struct buf out = { 0 };
-	size_t i;
 
-	for (i = 0; i < text->n; i++) {
-		if (text->p[i] >= 0x80) {
-			buf_u8(&out, 0xc0u | text->p[i] >> 6);
-			buf_u8(&out, 0x80u | (text->p[i] & 0x3fu));
-		} else {
-			buf_u8(&out, text->p[i]);
-		}
-	}
+	(void)header_charset_text(&out, str_lit("iso-8859-1"), buf_str(text));
 	buf_free(text);
 	*text = out;
 }

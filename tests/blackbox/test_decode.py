@@ -454,6 +454,16 @@ def test_what_may_be_shown_in_place_of_the_text(pages, kind, parts, told):
     assert (OTHER in pages.text("/m/" + got["id"])) == told
 
 
+def test_latin_1_as_programs_read_it(pages):
+    raw = alternatives("mixed").replace(
+        "Content-Type: text/plain", "Content-Type: text/plain; charset="
+        "iso-8859-1\nContent-Transfer-Encoding: quoted-printable").replace(
+        "At noon, in the hall", "Pay 100=80 =E0 Eve=92s")
+    got = pages.stack.do_submit(raw=raw, rcpt=["kim@example.org"])
+    assert "Pay 100\u20ac \u00e0 Eve\u2019s" in pages.text(
+        "/m/" + got["id"])
+
+
 def test_lines_are_joined_as_programs_join_them(pages):
     raw = alternatives("mixed").replace(
         "text/plain", "text/plain; format=flowed; delsp=yes").replace(
