@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -64,6 +65,7 @@ struct sts {
 	TAILQ_HEAD(ages, known) ages;
 	size_t n;
 	char *path; /* NULL: nothing is kept */
+	size_t added; /* octets, since it was written anew */
 };
 
 /* FNV-1a: who fills a bucket on purpose costs himself more than us. */
@@ -162,7 +164,8 @@ now_s(void)
 	return clock_real_us() / 1000000;
 }
 
-static bool
+/* How many octets; 0, with errno: none. */
+static size_t
 keep(const char *path, const struct known *k)
 {
 	uint64_t now = clock_mono_ms();
@@ -176,12 +179,24 @@ keep(const char *path, const struct known *k)
 	return sts_file_add(path, &kept);
 }
 
+static void rewrite(struct sts *sts);
+static sts_file_fn on_kept;
+
 static void
 remember(const struct known *k)
 {
-	if (k->sts->path != NULL && !keep(k->sts->path, k))
+	struct sts *sts = k->sts;
+	size_t n = sts->path != NULL ? keep(sts->path, k) : 0;
+
+	sts->added += n;
+	if (sts->path != NULL && n == 0)
 		log_warn("deliver.mta_sts", KV("code", "not kept"),
 		    KV("why", strerror(errno)));
+	if (sts->added <= STS_GROWTH)
+		return;
+	/* Others may have added to it as well. */
+	(void)sts_file_load(sts->path, now_s(), on_kept, sts);
+	rewrite(sts);
 }
 
 static void
@@ -408,15 +423,16 @@ on_kept(void *arg, struct sts_kept *kept)
 
 /* Anew, with what still counts. */
 static void
-rewrite(const struct sts *sts)
+rewrite(struct sts *sts)
 {
 	char *new = xasprintf("%s.new", sts->path);
 	const struct known *k;
 	bool ok = true;
 
 	(void)unlink(new);
+	sts->added = 0;
 	TAILQ_FOREACH(k, &sts->ages, age)
-		ok = ok && keep(new, k);
+		ok = ok && (!k->has_policy || keep(new, k) > 0);
 	if (!ok || rename(new, sts->path) != 0)
 		(void)unlink(new);
 	free(new);
@@ -426,6 +442,7 @@ struct sts *
 sts_new(struct loop *loop, struct resolver *domains, const char *state_dir)
 {
 	struct sts *sts = xcalloc(1, sizeof(*sts));
+	struct stat st;
 	size_t i;
 
 	sts->loop = loop;
@@ -438,7 +455,9 @@ sts_new(struct loop *loop, struct resolver *domains, const char *state_dir)
 		return sts;
 	sts->path = xasprintf("%s/" STS_FILE, state_dir);
 	if (sts_file_load(sts->path, now_s(), on_kept, sts) >
-	    sts->n + STS_SPARE)
+		sts->n + STS_SPARE ||
+	    (stat(sts->path, &st) == 0 &&
+		st.st_size > STS_FILE_BYTES - 2 * STS_GROWTH))
 		rewrite(sts);
 	return sts;
 }

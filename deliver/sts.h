@@ -23,6 +23,7 @@ struct sts_wait;
 #define STS_AGAIN_MS 300000 /* after a policy could not be had */
 #define STS_RENEW_MS 86400000 /* older ones are asked for anew */
 #define STS_FILE "mta-sts" /* in state_dir: what outlives the worker */
+#define STS_GROWTH 33554432 /* octets that are added, before the same */
 #define STS_SPARE                                                              \
 	1000 /* lines of it that count no more, before it is rewritten */
 

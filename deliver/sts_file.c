@@ -121,7 +121,7 @@ sts_file_load(const char *path, int64_t now_s, sts_file_fn *each, void *arg)
 	return lines;
 }
 
-bool
+size_t
 sts_file_add(const char *path, const struct sts_kept *kept)
 {
 	int fd = open(path,
@@ -134,7 +134,7 @@ sts_file_add(const char *path, const struct sts_kept *kept)
 	size_t i;
 
 	if (fd < 0)
-		return false;
+		return 0;
 	buf_add_str(&line, kept->domain);
 	buf_putc(&line, ' ');
 	buf_add_str(&line, kept->id);
@@ -153,5 +153,5 @@ sts_file_add(const char *path, const struct sts_kept *kept)
 	if (close(fd) != 0 && why == 0)
 		why = errno;
 	errno = why;
-	return why == 0;
+	return why == 0 ? (size_t)n : 0;
 }

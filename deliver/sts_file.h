@@ -15,7 +15,8 @@
 
 #include "deliver/sts_policy.h"
 
-#define STS_FILE_BYTES 67108864 /* a larger one is not read */
+/* A larger one is not read; so much is never of use (STS_DOMAINS_MAX). */
+#define STS_FILE_BYTES 134217728
 
 struct sts_kept {
 	struct str domain, id;
@@ -33,7 +34,7 @@ typedef void sts_file_fn(void *arg, struct sts_kept *kept);
  */
 size_t sts_file_load(
     const char *path, int64_t now_s, sts_file_fn *each, void *arg);
-/* False, with errno: it was not written. */
-bool sts_file_add(const char *path, const struct sts_kept *kept);
+/* How many octets the line has; 0, with errno: it was not written. */
+size_t sts_file_add(const char *path, const struct sts_kept *kept);
 
 #endif

@@ -109,7 +109,8 @@ take_line(struct sts_policy *policy, struct seen *seen, struct str line)
 	}
 	if (!str_eq(name, str_lit("mx")))
 		return true; /* an extension, an empty line or a repetition */
-	if (!is_pattern(value) || policy->mx_n == STS_MX_MAX)
+	if (!is_pattern(value) || policy->mx_n == STS_MX_MAX ||
+	    value.n + 1 > STS_MX_BYTES - seen->at)
 		return false;
 	memcpy(policy->mx + seen->at, value.p, value.n);
 	seen->at += value.n;
@@ -125,7 +126,7 @@ sts_policy_parse(struct sts_policy *policy, struct str text)
 	bool ok = text.n <= STS_POLICY_BYTES &&
 		  (text.n == 0 || memchr(text.p, '\0', text.n) == NULL);
 
-	*policy = (struct sts_policy){ .mx = xmalloc(text.n + 2) };
+	*policy = (struct sts_policy){ .mx = xmalloc(STS_MX_BYTES) };
 	while (ok && text.n > 0) {
 		struct str line = str_split(&text, '\n');
 
@@ -135,7 +136,9 @@ sts_policy_parse(struct sts_policy *policy, struct str text)
 	}
 	ok = ok && seen.version && seen.mode && seen.max_age &&
 	     (policy->mx_n > 0 || policy->mode == STS_MODE_NONE);
-	if (!ok)
+	if (ok)
+		policy->mx = xrealloc(policy->mx, seen.at + 1);
+	else
 		sts_policy_clear(policy);
 	return ok;
 }

@@ -14,6 +14,7 @@
 #define STS_ID_MAX 32
 #define STS_POLICY_BYTES 65536 /* of one policy */
 #define STS_MX_MAX 100 /* patterns of one policy */
+#define STS_MX_BYTES 4096 /* of them all: twenty thousand policies are kept */
 #define STS_MAX_AGE_S 31557600 /* RFC 8461 3.2 */
 
 enum sts_mode {

@@ -109,6 +109,28 @@ test_policies(void **state)
 			 sizeof(HEAD "mode: none\r\n" AGE "a\0b") - 1 }));
 }
 
+/* No policy of a stranger takes more room than others need in all. */
+static void
+test_policies_are_small(void **state)
+{
+	struct buf text = { 0 };
+	struct sts_policy policy;
+	size_t i, at = 0;
+
+	(void)state;
+	for (i = 10; i <= STS_MX_MAX; i += STS_MX_MAX - 10) {
+		buf_clear(&text);
+		buf_puts(&text, HEAD "mode: enforce\r\n" AGE);
+		for (at = 0; at < i; at++)
+			buf_printf(&text, "mx: %0200d.example\r\n", (int)at);
+		buf_printf(&text, "x: %060000d\r\n", 0);
+		assert_int_equal(
+		    sts_policy_parse(&policy, buf_str(&text)), i == 10);
+		sts_policy_clear(&policy);
+	}
+	buf_free(&text);
+}
+
 static void
 test_hosts(void **state)
 {
@@ -302,6 +324,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_policies),
+		cmocka_unit_test(test_policies_are_small),
 		cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_tlsa),
 		cmocka_unit_test(test_file),
