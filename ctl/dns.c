@@ -54,7 +54,7 @@ static bool
 keep_text(struct dns_answer *out, ns_rr rr)
 {
 	const unsigned char *p = ns_rr_rdata(rr);
-	size_t left = ns_rr_rdlen(rr), at = 0;
+	size_t left = ns_rr_rdlen(rr), at = 0, i;
 	char *to = out->text[out->n];
 
 	while (left > 0) {
@@ -68,6 +68,10 @@ keep_text(struct dns_answer *out, ns_rr rr)
 		left -= n + 1;
 	}
 	to[at] = '\0';
+	/* Strangers' words: what we look for in them is ASCII. */
+	for (i = 0; i < at; i++)
+		if ((unsigned char)to[i] < 0x20 || (unsigned char)to[i] >= 0x7f)
+			to[i] = '?';
 	return true;
 }
 

@@ -664,4 +664,10 @@ def test_domain_check(signing):
         spf(r, "v=spf1 ip4:192.0.2.7 " + record)
         said = r.signed_in("domain", "check", DOMAIN, ok=False)
         assert "everybody" in said
+    # Whatever octets it has, it is told, and moves no terminal.
+    record = b"v=spf1 \xff\x1b[31m +all"
+    r.dns.records[DOMAIN].pop(TXT)
+    r.dns.add(DOMAIN, TXT, bytes([len(record)]) + record)
+    said = r.signed_in("domain", "check", DOMAIN, ok=False)
+    assert "v=spf1 ??[31m +all" in said and "everybody" in said, said
     r.set_conf("deliver", **before)

@@ -71,30 +71,30 @@ class FakeDns:
             self.failing.clear()
             del self.asked[:]
 
-    def _add(self, name, kind, *data):
+    def add(self, name, kind, *data):
         self.records.setdefault(name, {}).setdefault(kind, []).extend(data)
 
     def mx(self, name, *hosts):
         """(preference, host) each; (0, ".") takes no mail."""
-        self._add(name, MX, *(struct.pack(">H", p) + packed(h)
+        self.add(name, MX, *(struct.pack(">H", p) + packed(h)
                               for p, h in hosts))
 
     def a(self, name, *addresses):
         for text in addresses:
             ip = ipaddress.ip_address(text)
-            self._add(name, A if ip.version == 4 else AAAA, ip.packed)
+            self.add(name, A if ip.version == 4 else AAAA, ip.packed)
 
     def cname(self, name, target):
-        self._add(name, CNAME, target)
+        self.add(name, CNAME, target)
 
     def txt(self, name, *texts):
-        self._add(name, TXT, *(b"".join(
+        self.add(name, TXT, *(b"".join(
             bytes([len(part)]) + part for part in (
                 text.encode()[i:i + 255]
                 for i in range(0, len(text), 255))) for text in texts))
 
     def ptr(self, address, name):
-        self._add(ipaddress.ip_address(address).reverse_pointer, PTR,
+        self.add(ipaddress.ip_address(address).reverse_pointer, PTR,
                   packed(name))
 
     def fail(self, name, how):
