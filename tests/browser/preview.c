@@ -163,8 +163,9 @@ static const struct view_queue_row rows[] = {
 	    .test = true },
 };
 
-static const struct view_pause pause = { "inbox", "research@agents.example.com",
-	2 };
+static const struct view_pause pause = {
+	.level = "inbox", .name = "research@agents.example.com", .more = 2
+};
 
 static void
 queue(struct buf *out)

@@ -71,22 +71,33 @@ test_escapes(void **state)
 	buf_free(&out);
 }
 
-static const struct view_shell shell = {
-	.title = NASTY, .operator_name = NASTY, .csrf = NASTY, .notice = NASTY
+static const struct view_tenant tenants[] = { { 1, 1, NASTY },
+	{ 2, 1, NASTY } };
+static const struct view_only only = { .tenant = 1,
+	.slug = NASTY,
+	.tenants = tenants,
+	.count = 2,
+	.back = NASTY };
+static const struct view_pause pause = {
+	.level = "inbox", .name = NASTY, .who = NASTY, .reason = NASTY
 };
+static const struct view_shell shell = { .title = NASTY,
+	.operator_name = NASTY,
+	.csrf = NASTY,
+	.notice = NASTY,
+	.only = &only,
+	.pauses = &pause,
+	.pause_count = 1 };
 static const struct view_queue_row row = { .id = NASTY,
 	.inbox = NASTY,
 	.to = NASTY,
 	.subject = NASTY,
 	.reasons = NASTY,
 	.count = 3 };
-static const struct view_queue_tenant tenant = { .slug = NASTY };
 static char found[] = NASTY, terms[] = NASTY;
 static const struct narrow narrow = { found, terms };
 static const struct view_queue queue = { .rows = &row,
 	.row_count = 1,
-	.tenants = &tenant,
-	.tenant_count = 1,
 	.query = NASTY,
 	.narrow = &narrow,
 	.inbox = NASTY,
