@@ -149,6 +149,9 @@ def test_age_and_time_left(w, x, su):
             states="3", q="changed:" + since, after_key=None, lim=50,
             collapse=False)]
         assert (old in got) is want, since
+    su.cursor().execute("SET session_replication_role = replica; UPDATE "
+                        "d.state SET state = 1 WHERE message_id = %s; RESET "
+                        "session_replication_role", (old,))
     assert ids(w, w.root, "changed:9d", x.inbox) == []
 
 
