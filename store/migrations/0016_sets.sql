@@ -34,13 +34,13 @@ BEGIN
 		        AND q.domain = x.dom
 		    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
 		    WHERE q.lease = x.lease AND q.lease_until > clock_timestamp()
-		    AND y.message_id BETWEEN lo AND hi AND y.state + 0 = 7
+		    AND d.within(y.message_id, lo, hi) AND y.state + 0 = 7
 		    AND y.version = q.version AND y.round = q.round;
 	ELSE WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
 	    WITH ORDINALITY x(t, mid, dom, lease, i)),
 	s AS MATERIALIZED (SELECT x.*, y.version, y.round FROM x JOIN d.state y
 	    ON y.message_id = x.mid AND y.tenant_id = x.t
-	    WHERE y.message_id BETWEEN lo AND hi AND y.state + 0 = 7
+	    WHERE d.within(y.message_id, lo, hi) AND y.state + 0 = 7
 	    FOR UPDATE OF y SKIP LOCKED),
 	q AS MATERIALIZED (SELECT s.i, s.mid, y.worker FROM s JOIN d.send_q y
 	    ON y.message_id = s.mid AND y.tenant_id = s.t AND y.domain = s.dom
@@ -71,10 +71,10 @@ CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
 		JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
 		    AND q.domain = x.dom
 		JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
-		    AND z.message_id BETWEEN lo AND hi AND z.version = q.version
+		    AND d.within(z.message_id, lo, hi) AND z.version = q.version
 		    AND z.round = q.round AND z.digest = q.digest
 		JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-		    AND m.message_id BETWEEN lo AND hi AND m.version = z.version
+		    AND d.within(m.message_id, lo, hi) AND m.version = z.version
 		    AND m.digest = z.digest
 		JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
 		JOIN d.tenant n ON n.tenant_id = x.t
@@ -83,7 +83,7 @@ CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
 		    WHERE p.paused_at IS NOT NULL), now_at, 'o') IS NULL
 	)
 	SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
-	    AND v.message_id BETWEEN lo AND hi
+	    AND d.within(v.message_id, lo, hi)
 	    AND v.tenant_id = g.t AND v.domain = g.dom
 	GROUP BY g.i, g.ix, g.host
 	HAVING CASE WHEN g.ix IS NULL THEN bool_or(v.status = ANY (due))
@@ -145,7 +145,7 @@ BEGIN
 	        AND p.tenant_id = x.t AND p.version = q.version
 	        AND p.round = q.round), b.one_click,
 	    (SELECT o.data FROM d.body o WHERE o.message_id = x.mid
-	        AND o.message_id BETWEEN lo AND hi
+	        AND d.within(o.message_id, lo, hi)
 	        AND o.tenant_id = x.t AND o.version = m.version
 	        AND o.inbox_id = m.inbox_id AND o.seq = 0 AND m.chunks = 1
 	        AND m.size <= small), EXISTS (SELECT 1 FROM g WHERE g.i = x.i)
@@ -153,16 +153,16 @@ BEGIN
 	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
 	        AND q.domain = x.dom
 	    JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-	        AND m.message_id BETWEEN lo AND hi AND m.version = q.version
+	        AND d.within(m.message_id, lo, hi) AND m.version = q.version
 	    JOIN d.release r ON r.message_id = x.mid AND r.tenant_id = x.t
-	        AND r.message_id BETWEEN lo AND hi AND r.version = q.version
+	        AND d.within(r.message_id, lo, hi) AND r.version = q.version
 	        AND r.round = q.round AND r.digest = q.digest
-	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = m.inbox_id
+	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
 	    CROSS JOIN LATERAL (SELECT string_agg(v.ix::text || ' '
 	        || v.unsure_mx, E'\n' ORDER BY v.ix) AS mx,
 	        string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix) AS due
 	        FROM d.delivery v WHERE v.message_id = x.mid
-	        AND v.message_id BETWEEN lo AND hi
+	        AND d.within(v.message_id, lo, hi)
 	        AND v.tenant_id = x.t AND v.domain = x.dom
 	        AND v.status IN (0, 1, 4)) w
 	    LEFT JOIN d.deployment y ON y.one
@@ -193,18 +193,18 @@ BEGIN
 	    JOIN unnest(ts, mids, doms, mxs, tlss, attempts_1.ixs)
 	        WITH ORDINALITY x(t, mid, dom, mx, tls, ixs, i) ON x.i = y.i
 	    WHERE NOT EXISTS (SELECT 1 FROM d.attempt a
-	        WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
+	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
 	        AND a.tenant_id = x.t AND a.domain = x.dom
 	        AND a.ended_at IS NULL)),
 	u AS (UPDATE d.delivery v SET status = 1 FROM x
-	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi
+	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
 	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)
 	    AND v.status <> 1),
 	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n,
 	    round, worker, mx, tls)
 	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce((SELECT max(z.n)
 	    FROM d.attempt z WHERE z.message_id = x.mid AND z.tenant_id = x.t
-	    AND z.message_id BETWEEN lo AND hi
+	    AND d.within(z.message_id, lo, hi)
 	    AND z.domain = x.dom), 0) + 1, q.round, q.worker, left(x.mx, 255),
 	    left(x.tls, 100)
 	    FROM x JOIN d.send_q q ON q.message_id = x.mid
@@ -254,7 +254,7 @@ BEGIN
 	    WHERE y.i = ANY (free)),
 	u AS (UPDATE d.delivery v SET status = 2, was = v.status,
 	    changed_at = clock_timestamp() FROM x
-	    WHERE v.message_id = x.mid AND v.message_id BETWEEN lo AND hi
+	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
 	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
 	a AS (INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain,
 	    n, round, worker, mx, tls, dot_at)
@@ -264,7 +264,7 @@ BEGIN
 	        AND q.tenant_id = x.t AND q.domain = x.dom
 	    CROSS JOIN LATERAL (SELECT max(a.n) AS n, max(a.n)
 	        FILTER (WHERE a.ended_at IS NULL) AS open FROM d.attempt a
-	        WHERE a.message_id = x.mid AND a.message_id BETWEEN lo AND hi
+	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
 	        AND a.tenant_id = x.t AND a.domain = x.dom) z
 	    ON CONFLICT (message_id, tenant_id, domain, n)
 	    DO UPDATE SET dot_at = excluded.dot_at)
@@ -295,21 +295,21 @@ BEGIN
 	    FROM unnest(ts, mids, doms, ixs, codes, enhs, replies)
 	        WITH ORDINALITY x(t, mid, dom, ixs, c, e, p, i)
 	    WHERE x.i = ANY (alive)),
-	g AS MATERIALIZED (SELECT x.* FROM x WHERE (SELECT
-	    count(*) FILTER (WHERE v.ix = ANY (x.ix)) = cardinality(x.ix)
-	    AND bool_and(CASE WHEN v.ix = ANY (x.ix) THEN v.status = 2
+	g AS MATERIALIZED (SELECT x.* FROM x WHERE cardinality(x.ix) = (SELECT
+	    CASE WHEN bool_and(CASE WHEN v.ix = ANY (x.ix) THEN v.status = 2
 	        ELSE v.status NOT IN (0, 1, 2, 4) END)
+	    THEN count(*) FILTER (WHERE v.ix = ANY (x.ix)) END
 	    FROM d.delivery v WHERE v.message_id = x.mid
-	    AND v.message_id BETWEEN lo AND hi
+	    AND d.within(v.message_id, lo, hi)
 	    AND v.tenant_id = x.t AND v.domain = x.dom)),
 	u AS (UPDATE d.delivery v SET status = 3, was = 2,
 	    changed_at = clock_timestamp(), attempts = v.attempts + 1,
 	    reply_code = g.c, enhanced = left(g.e, 16), reply = left(g.p, 1024),
 	    next_attempt_at = NULL FROM g WHERE v.message_id = g.mid
-	    AND v.message_id BETWEEN lo AND hi AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
+	    AND d.within(v.message_id, lo, hi) AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
 	a AS (UPDATE d.attempt a SET ended_at = clock_timestamp(),
 	    result = left(g.p, 300) FROM g WHERE a.message_id = g.mid
-	    AND a.message_id BETWEEN lo AND hi AND a.tenant_id = g.t AND a.domain = g.dom AND a.ended_at IS NULL),
+	    AND d.within(a.message_id, lo, hi) AND a.tenant_id = g.t AND a.domain = g.dom AND a.ended_at IS NULL),
 	q AS (DELETE FROM d.send_q q USING g WHERE q.message_id = g.mid
 	    AND q.tenant_id = g.t AND q.domain = g.dom)
 	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
@@ -320,16 +320,15 @@ BEGIN
 	m AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p FROM x GROUP BY 1, 2),
 	z AS MATERIALIZED (SELECT m.mid, m.t, m.p, CASE WHEN EXISTS (SELECT 1
 	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
-	    AND q.lease IS NOT NULL) THEN 7::smallint
-	    ELSE d.adds_up(bool_or(v.status IN (1, 2)), bool_or(v.status = 6),
+	    AND q.lease IS NOT NULL) THEN 7::smallint ELSE (SELECT
+	    d.adds_up(bool_or(v.status IN (1, 2)), bool_or(v.status = 6),
 	        bool_or(v.status IN (0, 4)), bool_or(v.status IN (5, 7)),
-	        bool_or(v.status = 3)) END AS st
-	    FROM m JOIN d.delivery v ON v.message_id = m.mid
-	        AND v.message_id BETWEEN lo AND hi AND v.tenant_id = m.t
-	    GROUP BY m.mid, m.t, m.p),
+	        bool_or(v.status = 3)) FROM d.delivery v
+	    WHERE v.message_id = m.mid AND d.within(v.message_id, lo, hi)
+	    AND v.tenant_id = m.t) END AS st FROM m),
 	u AS (UPDATE d.state y SET state = z.st, detail = left(z.p, 300),
 	    was = y.state, changed_at = clock_timestamp() FROM z
-	    WHERE y.message_id = z.mid AND y.message_id BETWEEN lo AND hi
+	    WHERE y.message_id = z.mid AND d.within(y.message_id, lo, hi)
 	    AND y.tenant_id = z.t AND y.state <> z.st),
 	a AS (INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
 	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,

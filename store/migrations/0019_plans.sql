@@ -17,7 +17,8 @@ BEGIN
 		EXECUTE format('SET LOCAL ROLE %s', f.zone);
 		FOREACH s IN ARRAY '{plan_cache_mode = force_generic_plan, jit = off,
 		    enable_seqscan = off, enable_bitmapscan = off,
-		    enable_hashjoin = off, enable_mergejoin = off}'::text[] LOOP
+		    enable_hashjoin = off, enable_mergejoin = off,
+		    cpu_tuple_cost = 1}'::text[] LOOP
 			EXECUTE format('ALTER FUNCTION %s SET %s', f.name, s);
 		END LOOP;
 		RESET ROLE;

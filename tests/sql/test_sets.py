@@ -228,6 +228,43 @@ def test_a_claim_reads_what_it_takes(db, w, x):
         c.close()
 
 
+def test_a_set_reads_what_it_names(db, w, x):
+    """And not all between its ends, however small it all was once."""
+    few = leased(w, [approved(w, x) for _ in range(9)])[1]
+    every = leased(w, [approved(w, x) for _ in range(180)])[1]
+    far, rest = every[::20], [L for L in every if L not in every[::20]]
+    c = db.connect("postgres")
+    c.autocommit = False
+
+    class As:
+        wk = c
+
+    def so_far():
+        cur = c.cursor()
+        cur.execute("SELECT relname, coalesce(idx_tup_fetch, 0) "
+                    "+ coalesce(seq_tup_read, 0) FROM "
+                    "pg_stat_xact_user_tables WHERE schemaname = 'd'")
+        return dict(cur.fetchall())
+
+    def read(call_it, leases):
+        """Tables of which more than some rows a lease were read."""
+        before = so_far()
+        assert len(call_it(As, leases)) == len(leases)
+        now = so_far()
+        return {t: n for t, n in now.items()
+                if n - before.get(t, 0) > 8 * len(leases)}
+    try:
+        for call_it in (fetches, attempts, dots, sents):
+            read(call_it, few)
+        for call_it in (fetches, attempts, dots, sents):
+            assert not read(call_it, far), call_it.__name__
+    finally:
+        c.rollback()
+        c.close()
+    assert dots(w, few + every) == sents(w, few + every) == set(
+        range(1, len(few + every) + 1)), len(rest)
+
+
 def test_several_domains_of_one_message(w, x, su):
     m = approved(w, x, ["a@x.example", "c@y.example", "d@z.example"])
     leases = claim(w, m)
