@@ -25,8 +25,9 @@ BEGIN
 	    JOIN d.inbox x ON x.tenant_id = r.tenant_id
 	        AND x.inbox_id = r.inbox_id
 	    JOIN d.tenant n ON n.tenant_id = r.tenant_id
-	    LEFT JOIN d.credential p ON p.tenant_id = r.tenant_id
-	        AND p.key_id = r.parent_key
+	    LEFT JOIN LATERAL (SELECT y.revoked_at, y.expires_at
+	        FROM d.credential y WHERE y.tenant_id = r.tenant_id
+	        AND y.key_id = r.parent_key OFFSET 0) p ON true
 	    WHERE r.tenant_id = agent.t AND r.key_id = agent.k;
 	IF NOT FOUND OR a IS NULL THEN
 		RETURN;

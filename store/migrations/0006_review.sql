@@ -1213,11 +1213,11 @@ BEGIN
 	        AND l.until > clock_timestamp()),
 	    d.may_be_out(h.state, h.round, h.message_id, h.tenant_id)
 	    FROM unnest(p.ids, p.own, p.nth) WITH ORDINALITY w (mid, own, nth, at)
-	    JOIN d.state h ON h.message_id = w.mid AND h.tenant_id = w.own
+	    JOIN d.state h ON h.message_id = w.mid AND h.tenant_id + 0 = w.own
 	    JOIN d.message m ON m.message_id = h.message_id
-	        AND m.tenant_id = h.tenant_id AND m.version = h.version
-	    JOIN d.inbox x ON x.tenant_id = h.tenant_id
-	        AND x.inbox_id = h.inbox_id
+	        AND m.tenant_id + 0 = h.tenant_id AND m.version = h.version
+	    JOIN d.inbox x ON x.inbox_id = h.inbox_id
+	        AND x.tenant_id + 0 = h.tenant_id
 	    JOIN d.tenant t ON t.tenant_id = h.tenant_id
 	    WHERE w.nth >= 0 ORDER BY w.at;
 	IF p.nth[cardinality(p.nth)] = -1 THEN
