@@ -348,7 +348,10 @@ DECLARE
 	    FROM d.send_q q WHERE q.lease IS NULL));
 BEGIN
 	INSERT INTO d.fair AS f (tenant_id, vt) VALUES (t, base)
-	    ON CONFLICT (tenant_id) DO UPDATE SET vt = greatest(base, f.vt
+	    -- A place a day ahead is of a clock that was wrong.
+	    ON CONFLICT (tenant_id) DO UPDATE SET vt = greatest(base, CASE
+	    WHEN f.vt < extract(epoch FROM clock_timestamp()) + 86400
+	        THEN f.vt END
 	    + (0.001 + weight_bytes / 52428800.0)
 	    / (SELECT n.weight FROM d.tenant n WHERE n.tenant_id = t))
 	    RETURNING f.vt INTO stamp;

@@ -842,6 +842,13 @@ DECLARE
 	na bigint;
 BEGIN
 	PERFORM set_config('postern.actor', 'worker:sweep', true);
+	-- What a clock that was ahead has put off: an agent names a time in 31
+	-- days at most, and no lease lasts a day.
+	UPDATE d.send_q q SET due_at = now_at, vt = extract(epoch FROM now_at)
+	    WHERE q.lease IS NULL
+	    AND q.vt > extract(epoch FROM now_at) + 32 * 86400;
+	UPDATE d.send_q q SET lease_until = now_at WHERE q.lease IS NOT NULL
+	    AND q.lease_until > now_at + interval '1 day';
 	-- Held too long: silence is no.
 	c := 0;
 	FOR g IN SELECT y.tenant_id, y.message_id FROM (SELECT s.tenant_id,

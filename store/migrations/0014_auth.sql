@@ -169,7 +169,8 @@ BEGIN
 	    JOIN d.operator p ON p.operator_id = z.operator_id
 	    WHERE z.session_sha256 = sha256(s) AND z.ended_at IS NULL
 	    AND z.expires_at > now_at AND z.touched_at > now_at
-	    - interval '2 hours' AND p.disabled_at IS NULL
+	    - interval '2 hours' AND z.touched_at < now_at + interval '1 hour'
+	    AND p.disabled_at IS NULL
 	    AND (NOT z.factor_due OR z.created_at > now_at
 	    - interval '10 minutes');
 	IF FOUND THEN

@@ -260,6 +260,55 @@ def test_a_clock_far_from_the_weeks_deletes_nothing(lost, ago):
     assert submit(w.gw, x.message())["status"] == 202
 
 
+def test_what_a_clock_ahead_put_off_is_due(lost):
+    """Deliveries and leases of years from now, and the place in the queue."""
+    w, x = lost, lost.inboxes[0]
+    only(w, 0)
+    assert maintain(w)[1] == 200
+    w.mode(x, 4)
+
+    def released():
+        m = x.message(relay_box=b"r" * 80, tag=b"t" * 32, expiry=int(
+            (time.time() + 3600) * 1e6), tag_mode=4, tag_mode_epoch=sql(
+                w.su, "SELECT mode_epoch FROM d.inbox WHERE inbox_id = %s",
+                x.inbox)[0][0])
+        assert submit(w.gw, m)["status"] == 202
+        return m["mid"]
+
+    def row(mid):
+        return sql(w.su, "SELECT due_at <= now(), vt <= extract(epoch FROM "
+                   "now()), lease FROM d.send_q WHERE message_id = %s",
+                   mid)[0]
+    leased = released()
+    (got,) = call(w.wk, "claim_due_1", worker="w", lim=9, lease_seconds=60)
+    assert got["message_id"] == leased
+    waits = released()
+    sql(w.su, "SET session_replication_role = replica")
+    sql(w.su, "UPDATE d.send_q SET due_at = now() + interval '3 years', vt = "
+        "vt + 1e8 WHERE message_id = %s", waits)
+    sql(w.su, "UPDATE d.send_q SET lease_until = now() + interval '3 years' "
+        "WHERE message_id = %s", leased)
+    sql(w.su, "UPDATE d.fair SET vt = vt + 1e8")
+    sql(w.su, "RESET session_replication_role")
+    assert row(waits) == (False, False, None)
+    assert row(released()) == (True, True, None)
+    swept = {r["what"]: r["n"] for r in call(w.wk, "sweep_1", lim=10)}
+    assert row(waits) == (True, True, None)
+    assert swept["recovered"] == 1 and row(leased)[2] is None
+
+
+def test_a_session_of_a_clock_ahead_is_none(lost):
+    w = lost
+    s = w.session("root")
+    assert call(w.rv, "review_count_1", s=s, tenant=None, inbox=None,
+                states=None, q=None)[0]["status"] == 200
+    sql(w.su, "UPDATE d.operator_session SET touched_at = touched_at + "
+        "interval '3 years', expires_at = expires_at + interval '3 years' "
+        "WHERE session_sha256 = sha256(%s)", bytes(s))
+    assert call(w.rv, "review_count_1", s=s, tenant=None, inbox=None,
+                states=None, q=None)[0]["status"] == 401
+
+
 def test_doctor_counts_what_may_be_locked(w):
     """Four connections that plan over all weeks must find room."""
     def found():
