@@ -464,7 +464,7 @@ END $$;
 CREATE FUNCTION d.in_state(want smallint) RETURNS bigint LANGUAGE plpgsql
 	STABLE SET enable_seqscan = off SET enable_bitmapscan = off
 	SET enable_hashjoin = off SET enable_mergejoin = off
-	SET plan_cache_mode = force_custom_plan AS $$
+	SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
 	RETURN (SELECT coalesce(sum(y.n), 0) FROM d.inbox x CROSS JOIN LATERAL (
 	    SELECT count(*) AS n FROM d.state e WHERE e.state = want

@@ -215,11 +215,13 @@ def test_what_runs_for_each_message_is_planned_once(w, su):
         WHERE p.pronamespace = 'api'::regnamespace AND p.proname IN (
             'submit_batch_1', 'auth_1', 'claim_due_1', 'fetch_1',
             'fetch_body_1', 'attempt_1', 'beat_1', 'dot_1', 'done_1',
-            'release_lease_1', 'decide_1')
+            'release_lease_1', 'decide_1', 'my_get_1', 'review_keys_1',
+            'review_body_1')
         AND 'plan_cache_mode=force_generic_plan' = ANY (p.proconfig)
         ORDER BY 1""") == [(n,) for n in (
             "attempt_1", "auth_1", "beat_1", "claim_due_1", "decide_1",
-            "done_1", "dot_1", "fetch_1", "fetch_body_1", "release_lease_1",
+            "done_1", "dot_1", "fetch_1", "fetch_body_1", "my_get_1",
+            "release_lease_1", "review_body_1", "review_keys_1",
             "submit_batch_1")]
     # Whatever statistics say, a claim follows the queue's index.
     assert rows(su, """SELECT 1 FROM pg_proc p WHERE p.proname = 'claim_due_1'
