@@ -75,7 +75,7 @@ CREATE FUNCTION d.uuid_floor(at timestamptz) RETURNS uuid LANGUAGE sql
 -- Is an id between the ends of a set? Whoever looks ids of a set up says so, and
 -- a statement begins with the weeks it needs. Not as BETWEEN, which an index
 -- can answer too: from there the planner took a walk over all between the ends
--- for shorter than a look-up of each. No index answers ALL (decision 0106).
+-- for shorter than a look-up of each. No index answers ALL (decision 0108).
 CREATE FUNCTION d.within(id uuid, lo uuid, hi uuid) RETURNS boolean
 	LANGUAGE sql IMMUTABLE PARALLEL SAFE
 	RETURN id >= ALL (ARRAY[lo]) AND id <= ALL (ARRAY[hi]);
