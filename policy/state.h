@@ -87,7 +87,9 @@ bool policy_edge_allowed(
     \result && from == DELIVERY_UNCERTAIN && to != DELIVERY_DEFERRED ==>
       actor == ACTOR_OPERATOR;
   ensures doubt_is_the_workers:
-    \result && to == DELIVERY_UNCERTAIN ==> actor == ACTOR_WORKER;
+    \result && to == DELIVERY_UNCERTAIN ==> actor == ACTOR_WORKER ||
+      (actor == ACTOR_POLICY &&
+        (from == DELIVERY_PENDING || from == DELIVERY_DEFERRED));
   ensures doubt_is_not_sent_at_once:
     \result && from == DELIVERY_UNCERTAIN ==> to != DELIVERY_SENDING &&
       to != DELIVERY_DOT_SENT;
