@@ -89,7 +89,7 @@ bool policy_edge_allowed(
   ensures doubt_is_the_workers:
     \result && to == DELIVERY_UNCERTAIN ==> actor == ACTOR_WORKER ||
       (actor == ACTOR_POLICY &&
-        (from == DELIVERY_PENDING || from == DELIVERY_DEFERRED));
+	(from == DELIVERY_PENDING || from == DELIVERY_DEFERRED));
   ensures doubt_is_not_sent_at_once:
     \result && from == DELIVERY_UNCERTAIN ==> to != DELIVERY_SENDING &&
       to != DELIVERY_DOT_SENT;
