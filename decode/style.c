@@ -232,18 +232,26 @@ value_is(const char *style, const char *name, const char *value)
 	       (v[n] == '\0' || v[n] == ';' || v[n] == '!');
 }
 
+/* The number, at least 0, that a value begins with, and what follows it. */
+static bool
+number_of(const char *style, const char *name, double *d, char **end)
+{
+	const char *v = value_of(style, name);
+
+	if (v == NULL)
+		return false;
+	*d = strtod(v, end);
+	return *end != v && *d >= 0;
+}
+
 /* Of the size that a reader would have: "0.01em", "1%". */
 static bool
 is_part(const char *style, const char *name)
 {
-	const char *v = value_of(style, name);
 	double d;
 	char *end;
 
-	if (v == NULL)
-		return false;
-	d = strtod(v, &end);
-	if (end == v || d < 0)
+	if (!number_of(style, name, &d, &end))
 		return false;
 	return (*end == '%' && d <= 15) ||
 	       ((strncmp(end, "em", 2) == 0 || strncmp(end, "rem", 3) == 0) &&
@@ -254,14 +262,10 @@ is_part(const char *style, const char *name)
 static bool
 value_small(const char *style, const char *name, double max)
 {
-	const char *v = value_of(style, name);
 	double d;
 	char *end;
 
-	if (v == NULL)
-		return false;
-	d = strtod(v, &end);
-	if (end == v || d < 0)
+	if (!number_of(style, name, &d, &end))
 		return false;
 	if (d == 0)
 		return true;

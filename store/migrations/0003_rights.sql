@@ -227,7 +227,8 @@ GRANT EXECUTE ON FUNCTION d.cur_boxes(), d.cur_tenants(), d.cur_msgs(),
 	p_seal;
 GRANT EXECUTE ON FUNCTION d.uuid_ms(uuid), d.uuid_at(bigint),
 	d.uuid_floor(timestamptz),
-	d.us(timestamptz), d.within(uuid, uuid, uuid), d.low(text), d.canon(text), d.canon_odd(text),
+	d.us(timestamptz), d.within(uuid, uuid, uuid), d.low(text),
+	d.canon(text), d.canon_odd(text),
 	d.domain_of(text),
 	d.monday(timestamptz) TO p_submit, p_read, p_review, p_relay, p_policy,
 	p_ctl;

@@ -17,6 +17,8 @@ DECLARE
 BEGIN
 	status := 401;
 	code := 'unknown_api_key';
+	-- OFFSET 0 keeps the key it came from a look-up; a join may read all keys
+	-- of the tenant (decision 0108).
 	SELECT r.inbox_id, r.scope, r.kind, r.lineage, r.auth_sha256, r.revoked_at,
 	    r.expires_at, r.last_used, x.suspended_at, x.deleted_at,
 	    n.disabled_at, p.revoked_at AS parent_revoked,

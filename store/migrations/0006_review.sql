@@ -1189,6 +1189,7 @@ BEGIN
 		    array_agg(h.tenant_id) own, array_agg(h.nth) nth INTO p
 		    FROM d.past_walk(tenants, inbox, want, last_id, n) h;
 	END IF;
+	-- `+ 0`: looked up by its id, not walked with all of its tenant (0108).
 	RETURN QUERY SELECT 200, NULL::text, CASE WHEN left_only
 	    THEN 't' || d.us(h.hold_until)::text ELSE (100 - h.risk)::text END
 	    || ':' || h.message_id::text, h.tenant_id, t.slug, h.inbox_id, x.address,

@@ -2,7 +2,8 @@
 -- 0019_plans.sql - what runs for each message plans once a session, without
 -- knowing the values: it looks up by key, in one partition, and never reads a
 -- whole table. Planned for each call anew, over all weeks, it took twice as
--- long (decision 0025).
+-- long (decision 0025). cpu_tuple_cost: reading many rows is never the cheaper
+-- way, however few there were when it was planned (decision 0108).
 SET LOCAL ROLE p_owner;
 DO $$
 DECLARE
