@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+from tests.bench.bare import bare
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONNECTIONS = (1, 32, 256)
 # the goals of the issue
@@ -111,6 +113,16 @@ def judge(out):
     return wrong
 
 
+def counted(bench, who, ask):
+    """ask(), and how much was stored meanwhile, in mail or in bare rows."""
+    if who == "bare":
+        with bare(bench.d) as count:
+            before = count()
+            return ask(), count() - before
+    before = bench.d.count()
+    return ask(), bench.d.count() - before
+
+
 def run(bench, pairs, seconds, size=1024):
     """Leg by leg beside each other, then the committer without HTTP."""
     load = generator(bench.build)
@@ -122,19 +134,20 @@ def run(bench, pairs, seconds, size=1024):
     base = [bench.d.postgres.pid, bench.d.redis.pid]
     roots = {"postern": base + [bench.d.programs["posternd"].pid],
              "express": base + [peer.proc.pid]}
+    where = {"postern": (bench.d.api_port, bench.keys),
+             "express": (peer.port, peer.keys)}
+    if bench.args.bare:
+        where["bare"], roots["bare"] = where["postern"], roots["postern"]
     try:
         for n in CONNECTIONS:
-            legs = {"postern": [], "express": []}
+            legs = {who: [] for who in where}
             for i in range(pairs + 1):
-                for who, port, keys in (
-                        ("postern", bench.d.api_port, bench.keys),
-                        ("express", peer.port, peer.keys))[::-1 if i % 2
-                                                           else 1]:
-                    before, used = bench.d.count(), bench.cpu(*roots[who])
-                    r = leg(load, port, keys, n,
-                            seconds if i else min(2, seconds), size)
-                    stored = bench.d.count() - before
-                    if stored != (r["messages"] if who == "postern" else 0):
+                for who in list(where)[::-1 if i % 2 else 1]:
+                    used = bench.cpu(*roots[who])
+                    r, stored = counted(bench, who, lambda: leg(
+                        load, *where[who], n,
+                        seconds if i else min(2, seconds), size))
+                    if stored != (r["messages"] if who != "express" else 0):
                         raise AssertionError("stored %d: %r" % (stored, r))
                     for name, seen in (
                             ("cpu", bench.cpu(*roots[who]) - used),
@@ -146,6 +159,10 @@ def run(bench, pairs, seconds, size=1024):
                 "ratio": round(statistics.median(
                     a["rate"] / b["rate"] for a, b in zip(
                         legs["postern"], legs["express"])), 2),
+                **({"bare_ratio": round(statistics.median(
+                    a["rate"] / b["rate"] for a, b in zip(
+                        legs["bare"], legs["express"])), 2)}
+                   if "bare" in legs else {}),
                 **{w: middle(legs, w, "rate") for w in legs},
                 **{"%s_%s" % (w, name): middle(legs, w, what) for w in legs
                    for name, what in (
