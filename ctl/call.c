@@ -18,6 +18,7 @@
 #include "ctl/ctl.h"
 
 static int last_status;
+static bool misused;
 
 const char *
 ctl_option(const struct ctl_args *args, const char *name)
@@ -34,8 +35,8 @@ ctl_option(const struct ctl_args *args, const char *name)
 }
 
 int64_t
-ctl_number(
-    const struct ctl_args *args, const char *name, int64_t max, int64_t def)
+ctl_number(const struct ctl *ctl, const struct ctl_args *args, const char *name,
+    int64_t max, int64_t def)
 {
 	const char *text = ctl_option(args, name);
 	unsigned long long v;
@@ -43,33 +44,88 @@ ctl_number(
 	if (text == NULL)
 		return def;
 	if (!str_to_u64(str_of(text), (unsigned long long)max, &v)) {
-		(void)fprintf(stderr, "posternctl: --%s: a number up to %lld\n",
-		    name, (long long)max);
+		(void)ctl_misused(
+		    ctl, "--%s: a number up to %lld", name, (long long)max);
 		return -1;
 	}
 	return (int64_t)v;
 }
 
-int
-ctl_fail(const struct ctl *ctl, const char *fmt, ...)
+static void
+say(const struct ctl *ctl, const char *fmt, va_list ap)
 {
 	char text[512];
 	json_t *out;
-	va_list ap;
 
-	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	if (!ctl->json) {
 		(void)fprintf(stderr, "posternctl: %s\n", text);
-		return 1;
+		return;
 	}
 	out = json_pack("{s:s?}", "error", text);
 	if (out != NULL)
 		(void)json_dumpf(out, stderr, JSON_COMPACT);
 	(void)fputc('\n', stderr);
 	json_decref(out);
+}
+
+int
+ctl_fail(const struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(ctl, fmt, ap);
+	va_end(ap);
 	return 1;
+}
+
+int
+ctl_misused(const struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(ctl, fmt, ap);
+	va_end(ap);
+	misused = true;
+	return 2;
+}
+
+int
+ctl_exit_status(int code)
+{
+	return code != 0 && misused ? 2 : code;
+}
+
+#define REASON_MAX 1000 /* characters, as the database takes them */
+
+/* Of UTF-8: every byte that does not go on with one. */
+static size_t
+count_characters(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text != '\0'; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
+bool
+ctl_has_reason(const struct ctl *ctl, const struct ctl_args *args)
+{
+	const char *reason = ctl_option(args, "reason");
+	size_t n = reason != NULL ? count_characters(reason) : 0;
+
+	if (n > REASON_MAX)
+		(void)ctl_misused(
+		    ctl, "--reason has more than %d characters", REASON_MAX);
+	else if (n == 0 || reason[strspn(reason, " \t\r\n")] == '\0')
+		(void)ctl_misused(
+		    ctl, "--reason TEXT is needed; it is audited");
+	else
+		return true;
+	return false;
 }
 
 bool
@@ -147,6 +203,8 @@ refused(struct ctl *ctl, const char *function, int status, const char *code)
 		fix = "sign in first: posternctl login NAME";
 	else if (status == 401)
 		fix = "the session has ended: posternctl login NAME";
+	if (status == 422)
+		misused = true;
 	(void)ctl_fail(ctl, "%s: %d %s: %s", function, status, code, fix);
 }
 
@@ -247,7 +305,7 @@ ctl_find_tenant(struct ctl *ctl, const char *slug, int64_t *tenant)
 	bool found = false;
 
 	if (slug == NULL) {
-		(void)ctl_fail(ctl, "--tenant SLUG is needed");
+		(void)ctl_misused(ctl, "--tenant SLUG is needed");
 		return false;
 	}
 	if (parse_number(str_of(slug), tenant))

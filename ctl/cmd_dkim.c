@@ -206,7 +206,7 @@ ctl_dkim_new(struct ctl *ctl, const struct ctl_args *args)
 	if (pair == NULL)
 		pair = today;
 	if (strlen(pair) > PAIR_MAX)
-		return ctl_fail(ctl, "a pair's name has at most 32 letters");
+		return ctl_misused(ctl, "a pair's name has at most 32 letters");
 	if (!seal_keyfile_load(&relay, ctl->conf->keys_relay_pub_file,
 		SEAL_KEYFILE_RELAY_PUB, &err))
 		return ctl_fail(ctl, "%s", err.text);

@@ -83,9 +83,8 @@ ctl_tenant_delete(struct ctl *ctl, const struct ctl_args *args)
 	const char *reason = ctl_option(args, "reason");
 	int64_t tenant;
 
-	if (reason == NULL)
-		return ctl_fail(ctl, "--reason TEXT says why") + 1;
-	if (!ctl_find_tenant(ctl, args->words[0], &tenant) ||
+	if (!ctl_has_reason(ctl, args) ||
+	    !ctl_find_tenant(ctl, args->words[0], &tenant) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
 	{
@@ -103,9 +102,8 @@ ctl_inbox_delete(struct ctl *ctl, const struct ctl_args *args)
 	const char *reason = ctl_option(args, "reason");
 	int64_t tenant, inbox;
 
-	if (reason == NULL)
-		return ctl_fail(ctl, "--reason TEXT says why") + 1;
-	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox) ||
+	if (!ctl_has_reason(ctl, args) ||
+	    !ctl_find_inbox(ctl, args->words[0], &tenant, &inbox) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
 	{

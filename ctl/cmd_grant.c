@@ -13,18 +13,18 @@ int
 ctl_grant_offer(struct ctl *ctl, const struct ctl_args *args)
 {
 	const char *to = ctl_option(args, "to");
-	int64_t days = ctl_number(args, "days", DAYS_MAX, DAYS_DEFAULT);
+	int64_t days = ctl_number(ctl, args, "days", DAYS_MAX, DAYS_DEFAULT);
 	int64_t tenant, inbox, other, reader;
 
 	if (days < 0)
 		return 2;
 	if (to == NULL)
-		return ctl_fail(ctl, "--to ADDRESS is who may look") + 1;
+		return ctl_misused(ctl, "--to ADDRESS is who may look");
 	if (!ctl_find_inbox(ctl, args->words[0], &tenant, &inbox) ||
 	    !ctl_find_inbox(ctl, to, &other, &reader))
 		return 1;
 	if (tenant != other)
-		return ctl_fail(ctl, "both inboxes are of one tenant") + 1;
+		return ctl_misused(ctl, "both inboxes are of one tenant");
 	if (!ctl_step_up(ctl, args))
 		return 1;
 	{
@@ -61,7 +61,7 @@ ctl_grant_end(struct ctl *ctl, const struct ctl_args *args)
 	int64_t tenant;
 
 	if (!str_to_u64(str_of(args->words[1]), INT64_MAX, &n))
-		return ctl_fail(ctl, "GRANT is its number in grant list") + 1;
+		return ctl_misused(ctl, "GRANT is its number in grant list");
 	if (!ctl_find_tenant(ctl, args->words[0], &tenant))
 		return 1;
 	{

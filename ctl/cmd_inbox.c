@@ -92,7 +92,7 @@ read_hold(const struct ctl *ctl, const char *text, struct manage_arg *out)
 
 	if (text != NULL && strcmp(text, OF_TENANT) != 0 &&
 	    !conf_parse(CONF_TYPE_duration, text, &ms, &err)) {
-		(void)ctl_fail(ctl, "--hold: %s", err.text);
+		(void)ctl_misused(ctl, "--hold: %s", err.text);
 		return false;
 	}
 	if (text != NULL)
@@ -112,7 +112,8 @@ read_overseer(const struct ctl *ctl, const char *text, char out[ADDRESS_MAX])
 		return true;
 	r = address_parse(&address, str_of(text));
 	if (r != ADDRESS_OK) {
-		(void)ctl_fail(ctl, "--overseer: %s", address_result_text(r));
+		(void)ctl_misused(
+		    ctl, "--overseer: %s", address_result_text(r));
 		return false;
 	}
 	address_carried(out, &address);
@@ -129,7 +130,7 @@ read_switch(const struct ctl *ctl, const struct ctl_args *args,
 	bool on = false;
 
 	if (text != NULL && !conf_parse(CONF_TYPE_bool, text, &on, &err)) {
-		(void)ctl_fail(ctl, "--%s: %s", name, err.text);
+		(void)ctl_misused(ctl, "--%s: %s", name, err.text);
 		return false;
 	}
 	if (text != NULL)
@@ -167,7 +168,7 @@ ctl_inbox_set(struct ctl *ctl, const struct ctl_args *args)
 	if (args->noptions == 0)
 		return ctl_inbox_show(ctl, args);
 	if (approvals != NULL && strcmp(approvals, OF_TENANT) != 0)
-		n = ctl_number(args, "approvals", 2, -1);
+		n = ctl_number(ctl, args, "approvals", 2, -1);
 	if (n == -1 || !read_hold(ctl, ctl_option(args, "hold"), &hold) ||
 	    !read_overseer(ctl, overseer, address) ||
 	    !read_switch(ctl, args, "full-key-smtp", &wide) ||
@@ -262,7 +263,7 @@ ctl_claim(struct ctl *ctl, const struct ctl_args *args)
 	if (strncmp(text, CLAIM_PREFIX, strlen(CLAIM_PREFIX)) == 0)
 		text += strlen(CLAIM_PREFIX);
 	if (!base32_decode(code, sizeof(code), text, strlen(text)))
-		return ctl_fail(ctl, "that is not a claim code");
+		return ctl_misused(ctl, "that is not a claim code");
 	secret_random(&full, 32);
 	secret_random(&send, 32);
 	auth_hash(full_hash, &full);
@@ -294,7 +295,7 @@ ctl_key_kill(struct ctl *ctl, const struct ctl_args *args)
 	int64_t tenant;
 
 	if (!str_to_u64(str_of(args->words[1]), INT64_MAX, &key))
-		return ctl_fail(ctl, "KEY-NUMBER is the number in the key") + 1;
+		return ctl_misused(ctl, "KEY-NUMBER is the number in the key");
 	if (!ctl_find_tenant(ctl, args->words[0], &tenant))
 		return 1;
 	{

@@ -77,7 +77,7 @@ value_of(const struct ctl *ctl, const struct ctl_args *args, const char *name,
 	if (v == NULL)
 		v = def;
 	if (strpbrk(v, "\"\\\n$") != NULL)
-		*ok = ctl_fail(ctl, "--%s: quotes, $ and \\ cannot be used",
+		*ok = ctl_misused(ctl, "--%s: quotes, $ and \\ cannot be used",
 			  name) == 0;
 	return v;
 }

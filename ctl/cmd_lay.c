@@ -189,7 +189,7 @@ is_plain(const struct lay *l, const char *name)
 	if (value == NULL ||
 	    (*value != '\0' && strpbrk(value, "'\\\n\"%$`") == NULL))
 		return true;
-	return ctl_fail(l->ctl, "--%s: quotes, %%, $ and \\ cannot be used",
+	return ctl_misused(l->ctl, "--%s: quotes, %%, $ and \\ cannot be used",
 		   name) == 0;
 }
 
@@ -202,8 +202,9 @@ check_target(const struct lay *l)
 	    !is_plain(l, "timeline"))
 		return false;
 	if (ctl_option(l->args, "time") != NULL && wal == NULL)
-		return ctl_fail(l->ctl, "--time needs --wal, the folder with "
-					"the archived log") == 0;
+		return ctl_misused(l->ctl,
+			   "--time needs --wal, the folder with "
+			   "the archived log") == 0;
 	if (wal != NULL && files_folder(wal) != FILES_FULL)
 		return ctl_fail(l->ctl, "--wal %s: nothing is in it", wal) == 0;
 	if (l->data != NULL &&
@@ -422,9 +423,8 @@ ctl_restore(struct ctl *ctl, const struct ctl_args *args)
 	if (!seal_init(&err))
 		return ctl_fail(ctl, "%s", err.text);
 	if (l.data == NULL && !keys)
-		return ctl_fail(
-			   ctl, "--data DIR says where the database goes") +
-		       1;
+		return ctl_misused(
+		    ctl, "--data DIR says where the database goes");
 	(void)umask(077);
 	ok = read_manifest(&l) && check_target(&l) && open_vault(&l);
 	ok = ok && check_mac(&l) && check_files(&l);

@@ -17,39 +17,10 @@ find_mode(const struct ctl *ctl, const char *name, enum policy_mode *mode)
 {
 	if (policy_mode_find(name, mode))
 		return true;
-	(void)ctl_fail(ctl,
+	(void)ctl_misused(ctl,
 	    "no mode %s; read_only, gated_all, gated_send, monitored or "
 	    "autonomous",
 	    name);
-	return false;
-}
-
-#define REASON_MAX 1000 /* characters, as the database takes them */
-
-/* Of UTF-8: every byte that does not go on with one. */
-static size_t
-count_characters(const char *text)
-{
-	size_t n = 0;
-
-	for (; *text != '\0'; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
-	return n;
-}
-
-static bool
-has_reason(const struct ctl *ctl, const struct ctl_args *args)
-{
-	const char *reason = ctl_option(args, "reason");
-	size_t n = reason != NULL ? count_characters(reason) : 0;
-
-	if (n > REASON_MAX)
-		(void)ctl_fail(
-		    ctl, "--reason has more than %d characters", REASON_MAX);
-	else if (n == 0 || reason[strspn(reason, " \t\r\n")] == '\0')
-		(void)ctl_fail(ctl, "--reason TEXT is needed; it is audited");
-	else
-		return true;
 	return false;
 }
 
@@ -68,7 +39,8 @@ ctl_mode(struct ctl *ctl, const struct ctl_args *args)
 	enum policy_mode mode;
 	struct scope at;
 
-	if (!find_mode(ctl, args->words[1], &mode) || !has_reason(ctl, args) ||
+	if (!find_mode(ctl, args->words[1], &mode) ||
+	    !ctl_has_reason(ctl, args) ||
 	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
@@ -93,7 +65,8 @@ find_scope(struct ctl *ctl, const struct ctl_args *args, struct scope *at,
 
 	*at = (struct scope){ 0, 0 };
 	if (args->nwords + (slug != NULL) + all != 1) {
-		(void)ctl_fail(ctl, "name an ADDRESS, --tenant SLUG or --all");
+		(void)ctl_misused(
+		    ctl, "name an ADDRESS, --tenant SLUG or --all");
 		return false;
 	}
 	if (all)
@@ -114,7 +87,8 @@ ctl_tighten(struct ctl *ctl, const struct ctl_args *args)
 	enum policy_mode mode;
 	struct scope at = { 0, 0 };
 
-	if (!find_mode(ctl, args->words[1], &mode) || !has_reason(ctl, args) ||
+	if (!find_mode(ctl, args->words[1], &mode) ||
+	    !ctl_has_reason(ctl, args) ||
 	    !ctl_find_switch(ctl, args->words[0], &at.tenant, &at.inbox))
 		return 1;
 	{
@@ -133,7 +107,7 @@ ctl_pause(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct scope at;
 
-	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at, false))
+	if (!ctl_has_reason(ctl, args) || !find_scope(ctl, args, &at, false))
 		return 1;
 	{
 		const struct manage_arg call[] = { CTL_UID,
@@ -150,7 +124,7 @@ ctl_resume(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct scope at;
 
-	if (!has_reason(ctl, args) || !find_scope(ctl, args, &at, true) ||
+	if (!ctl_has_reason(ctl, args) || !find_scope(ctl, args, &at, true) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
 	{
@@ -170,7 +144,7 @@ ctl_suspend(struct ctl *ctl, const struct ctl_args *args)
 	bool off = ctl_option(args, "off") != NULL;
 	struct scope at;
 
-	if (!has_reason(ctl, args) ||
+	if (!ctl_has_reason(ctl, args) ||
 	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox))
 		return 1;
 	{
@@ -197,7 +171,7 @@ ctl_reject(struct ctl *ctl, const struct ctl_args *args)
 	struct scope at;
 	json_t *rows;
 
-	if (!has_reason(ctl, args) ||
+	if (!ctl_has_reason(ctl, args) ||
 	    !ctl_find_inbox(ctl, args->words[0], &at.tenant, &at.inbox))
 		return 1;
 	while (more) {

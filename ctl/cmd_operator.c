@@ -215,7 +215,7 @@ ctl_operator_create(struct ctl *ctl, const struct ctl_args *args)
 	struct secret salt;
 
 	if (!str_is_login(str_of(args->words[0])))
-		return ctl_fail(ctl, "name: " STR_LOGIN_RULE);
+		return ctl_misused(ctl, "name: " STR_LOGIN_RULE);
 	if ((address != NULL &&
 		!ctl_find_inbox(ctl, address, &tenant, &inbox)) ||
 	    (address == NULL && slug != NULL &&

@@ -47,7 +47,7 @@ int
 ctl_database_verify(struct ctl *ctl, const struct ctl_args *args)
 {
 	const char *superuser = ctl_option(args, "superuser");
-	int64_t sample = ctl_number(args, "sample", 1000000, 1000);
+	int64_t sample = ctl_number(ctl, args, "sample", 1000000, 1000);
 	char *heads = xasprintf("%s/" HEADS_FILE, ctl->conf->state_dir);
 	struct ctl_args audit = { 0 };
 	struct manage_rows rows;

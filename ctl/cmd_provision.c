@@ -78,8 +78,9 @@ ctl_provision_create(struct ctl *ctl, const struct ctl_args *args)
 {
 	const char *rights = ctl_option(args, "rights");
 	const char *plan = ctl_option(args, "plan");
-	int64_t max = ctl_number(args, "max", INBOXES_MAX, INBOXES_DEFAULT);
-	int64_t days = ctl_number(args, "days", DAYS_MAX, DAYS_DEFAULT);
+	int64_t max =
+	    ctl_number(ctl, args, "max", INBOXES_MAX, INBOXES_DEFAULT);
+	int64_t days = ctl_number(ctl, args, "days", DAYS_MAX, DAYS_DEFAULT);
 	unsigned char hash[32];
 	struct secret s = { 0 };
 	char letters[8];
@@ -89,7 +90,7 @@ ctl_provision_create(struct ctl *ctl, const struct ctl_args *args)
 	if (max < 0 || days < 0)
 		return 2;
 	if (!take_rights(letters, rights != NULL ? rights : RIGHTS_ALL))
-		return ctl_fail(ctl, "--rights is some of " RIGHTS_ALL) + 1;
+		return ctl_misused(ctl, "--rights is some of " RIGHTS_ALL);
 	if (!ctl_find_tenant(ctl, ctl_option(args, "tenant"), &tenant) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
@@ -135,8 +136,8 @@ find(
 	unsigned long long n;
 
 	if (!str_to_u64(str_of(args->words[1]), INT64_MAX, &n)) {
-		(void)ctl_fail(ctl, "KEY-NUMBER is the number in the token");
-		return 2;
+		return ctl_misused(
+		    ctl, "KEY-NUMBER is the number in the token");
 	}
 	*key = (int64_t)n;
 	return ctl_find_tenant(ctl, args->words[0], tenant) ? 0 : 1;

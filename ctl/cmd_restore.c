@@ -201,9 +201,8 @@ ctl_restore_finish(struct ctl *ctl, const struct ctl_args *args)
 	int64_t seen;
 	int rc = 1;
 
-	if (reason == NULL || *reason == '\0')
-		return ctl_fail(ctl, "--reason says why, for the audit log") +
-		       1;
+	if (!ctl_has_reason(ctl, args))
+		return 1;
 	seen = epoch_seen(ctl);
 	if (seen >= 0 && load_revoked(ctl, &revoked) &&
 	    (ctl_option(args, "without-redis") != NULL || flush_redis(ctl)))

@@ -12,17 +12,6 @@
 #include "ctl/ctl.h"
 #include "mail/address.h"
 
-static bool
-has_reason(const struct ctl *ctl, const struct ctl_args *args)
-{
-	const char *reason = ctl_option(args, "reason");
-
-	if (reason != NULL && *reason != '\0')
-		return true;
-	(void)ctl_fail(ctl, "--reason TEXT is needed; it is audited");
-	return false;
-}
-
 /* --tenant SLUG, or 0: everywhere. */
 static bool
 find_tenant(struct ctl *ctl, const struct ctl_args *args, int64_t *tenant)
@@ -40,10 +29,10 @@ ctl_suppression_add(struct ctl *ctl, const struct ctl_args *args)
 	char entry[ADDRESS_MAX + 1];
 	int64_t tenant;
 
-	if (!has_reason(ctl, args) || !find_tenant(ctl, args, &tenant))
+	if (!ctl_has_reason(ctl, args) || !find_tenant(ctl, args, &tenant))
 		return 1;
 	if (!address_entry_canonical(entry, str_of(args->words[0])))
-		return ctl_fail(ctl, "%s is neither an address nor @domain",
+		return ctl_misused(ctl, "%s is neither an address nor @domain",
 		    args->words[0]);
 	if (tenant != 0)
 		scope = (struct manage_arg)MANAGE_ARG_I64(tenant);
@@ -106,10 +95,10 @@ ctl_suppression_remove(struct ctl *ctl, const struct ctl_args *args)
 {
 	unsigned long long entry;
 
-	if (!has_reason(ctl, args))
+	if (!ctl_has_reason(ctl, args))
 		return 1;
 	if (!str_to_u64(str_of(args->words[0]), INT64_MAX, &entry))
-		return ctl_fail(
+		return ctl_misused(
 		    ctl, "a number as `suppression list` shows it is needed");
 	if (!ctl_step_up(ctl, args))
 		return 1;
@@ -136,15 +125,19 @@ ctl_uncertain_list(struct ctl *ctl, const struct ctl_args *args)
 int
 ctl_uncertain_resolve(struct ctl *ctl, const struct ctl_args *args)
 {
+	const char *what = args->words[1];
 	struct uuid mid;
 
+	if (strcmp(what, "sent") != 0 && strcmp(what, "failed") != 0 &&
+	    strcmp(what, "retry") != 0)
+		return ctl_misused(ctl, "sent, failed or retry, not %s", what);
 	if (!uuid_from_id(&mid, "msg_", str_of(args->words[0])))
-		return ctl_fail(ctl, "%s is no message id", args->words[0]);
+		return ctl_misused(ctl, "%s is no message id", args->words[0]);
 	{
 		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
 			MANAGE_ARG_UUID(&mid),
 			MANAGE_ARG_TEXT(ctl_option(args, "recipient")),
-			MANAGE_ARG_TEXT(args->words[1]),
+			MANAGE_ARG_TEXT(what),
 			MANAGE_ARG_TEXT(ctl_option(args, "note")),
 			MANAGE_ARG_END };
 

@@ -39,7 +39,7 @@ read_host(const struct ctl *ctl, struct wish *w, const char *text)
 		n -= 2;
 	}
 	if (w->port == 0 || n == 0 || n >= sizeof(w->host)) {
-		(void)ctl_fail(ctl, "--via HOST:PORT");
+		(void)ctl_misused(ctl, "--via HOST:PORT");
 		return false;
 	}
 	memcpy(w->host, text, n);
@@ -69,8 +69,8 @@ seal_password(
 
 	read_line(line, sizeof(line), path);
 	if (line[0] == '\0') {
-		(void)ctl_fail(ctl, "--login needs --secret-file with a "
-				    "password in its first line");
+		(void)ctl_misused(ctl, "--login needs --secret-file with a "
+				       "password in its first line");
 		return false;
 	}
 	if (!seal_keyfile_load(&relay, ctl->conf->keys_relay_pub_file,
@@ -100,11 +100,11 @@ read_wish(struct ctl *ctl, const struct ctl_args *args, struct wish *w,
 	w->login = ctl_option(args, "login");
 	if (expires != NULL &&
 	    !conf_parse(CONF_TYPE_duration, expires, &w->expires_ms, &err)) {
-		(void)ctl_fail(ctl, "%s", err.text);
+		(void)ctl_misused(ctl, "%s", err.text);
 		return false;
 	}
 	if (slug != NULL && inbox != NULL) {
-		(void)ctl_fail(ctl, "--tenant or --inbox, not both");
+		(void)ctl_misused(ctl, "--tenant or --inbox, not both");
 		return false;
 	}
 	if ((slug != NULL && !ctl_find_tenant(ctl, slug, &w->tenant)) ||
@@ -153,11 +153,11 @@ ctl_route_add(struct ctl *ctl, const struct ctl_args *args)
 			action[0] = names[i][0];
 	}
 	if (action[0] == '\0')
-		return ctl_fail(ctl, "suspend, bounce, relay or tls, not %s",
+		return ctl_misused(ctl, "suspend, bounce, relay or tls, not %s",
 		    args->words[0]);
 	(void)snprintf(domain, sizeof(domain), "%s", args->words[1]);
 	str_lower(domain, strlen(domain));
-	if (read_wish(ctl, args, &w, domain))
+	if (ctl_has_reason(ctl, args) && read_wish(ctl, args, &w, domain))
 		rc = add(ctl, args, &w, action, domain);
 	buf_free(&w.sealed);
 	return rc;
@@ -178,8 +178,10 @@ ctl_route_remove(struct ctl *ctl, const struct ctl_args *args)
 {
 	unsigned long long route;
 
+	if (!ctl_has_reason(ctl, args))
+		return 1;
 	if (!str_to_u64(str_of(args->words[0]), INT64_MAX, &route))
-		return ctl_fail(
+		return ctl_misused(
 		    ctl, "a number as `route list` shows it is needed");
 	{
 		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,

@@ -77,7 +77,7 @@ ctl_tenant_set(struct ctl *ctl, const struct ctl_args *args)
 {
 	const char *hold = ctl_option(args, "hold");
 	const char *disabled = ctl_option(args, "disabled");
-	int64_t tenant, approvals = ctl_number(args, "approvals", 3, -2);
+	int64_t tenant, approvals = ctl_number(ctl, args, "approvals", 3, -2);
 	int64_t hold_ms = 0;
 	bool off = false;
 	struct err err = { 0 };
@@ -89,7 +89,7 @@ ctl_tenant_set(struct ctl *ctl, const struct ctl_args *args)
 		!conf_parse(CONF_TYPE_duration, hold, &hold_ms, &err)) ||
 	    (disabled != NULL &&
 		!conf_parse(CONF_TYPE_bool, disabled, &off, &err)))
-		return ctl_fail(ctl, "%s", err.text) + 1;
+		return ctl_misused(ctl, "%s", err.text);
 	if (!ctl_find_tenant(ctl, args->words[0], &tenant) ||
 	    !ctl_step_up(ctl, args))
 		return 1;
@@ -246,7 +246,8 @@ ctl_plan_list(struct ctl *ctl, const struct ctl_args *args)
 
 /* --hour --day --month --held --bytes, null when absent. False: reported. */
 static bool
-read_limits(const struct ctl_args *args, struct manage_arg out[5])
+read_limits(const struct ctl *ctl, const struct ctl_args *args,
+    struct manage_arg out[5])
 {
 	static const char *const names[] = { "hour", "day", "month", "held",
 		"bytes" };
@@ -255,7 +256,7 @@ read_limits(const struct ctl_args *args, struct manage_arg out[5])
 
 	for (i = 0; i < 5; i++) {
 		v = ctl_number(
-		    args, names[i], i == 4 ? INT64_MAX : INT32_MAX, -2);
+		    ctl, args, names[i], i == 4 ? INT64_MAX : INT32_MAX, -2);
 		if (v == -1)
 			return false;
 		out[i] = (struct manage_arg){
@@ -273,7 +274,7 @@ ctl_plan_set(struct ctl *ctl, const struct ctl_args *args)
 	struct manage_arg l[5];
 	int64_t tenant;
 
-	if (!read_limits(args, l))
+	if (!read_limits(ctl, args, l))
 		return 2;
 	if (!ctl_find_tenant(ctl, ctl_option(args, "tenant"), &tenant) ||
 	    !ctl_step_up(ctl, args))
@@ -293,7 +294,7 @@ ctl_limits(struct ctl *ctl, const struct ctl_args *args)
 	int64_t tenant, inbox;
 	struct manage_arg l[5];
 
-	if (!read_limits(args, l))
+	if (!read_limits(ctl, args, l))
 		return 2;
 	if (args->noptions == 0)
 		return ctl_inbox_show(ctl, args);

@@ -167,7 +167,7 @@ add_round(json_t *all, const json_t *more)
 int
 ctl_maintain(struct ctl *ctl, const struct ctl_args *args)
 {
-	int64_t weeks = ctl_number(args, "weeks", 52, 4);
+	int64_t weeks = ctl_number(ctl, args, "weeks", 52, 4);
 	const struct manage_arg call[] = { CTL_UID, MANAGE_ARG_I32(weeks),
 		MANAGE_ARG_I32(ctl->conf->body_keep / DAY_MS),
 		MANAGE_ARG_I32(ctl->conf->metadata_keep / DAY_MS),

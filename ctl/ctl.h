@@ -56,12 +56,19 @@ extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
 
 /* The value of --name, or NULL. */
 const char *ctl_option(const struct ctl_args *args, const char *name);
-/* --name as a number from 0 to `max`; `def` when absent. -1 = reported. */
-int64_t ctl_number(
-    const struct ctl_args *args, const char *name, int64_t max, int64_t def);
+/* --name as a number from 0 to `max`; `def` when absent. -1 = misused. */
+int64_t ctl_number(const struct ctl *ctl, const struct ctl_args *args,
+    const char *name, int64_t max, int64_t def);
 
 /* Say what is wrong on stderr (as JSON with --json); returns 1. */
 int ctl_fail(const struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same of what the user wrote: the program ends with 2. Returns 2. */
+int ctl_misused(const struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The exit status when a command returned `code`: 2 after ctl_misused(). */
+int ctl_exit_status(int code);
+/* Is there a --reason, and one the database takes? False: misused. */
+MUST_CHECK bool ctl_has_reason(
+    const struct ctl *ctl, const struct ctl_args *args);
 
 /* Connect as l_ctl, or as another login. False, reported, when it fails. */
 MUST_CHECK bool ctl_connect(struct ctl *ctl, const char *login);

@@ -336,6 +336,7 @@ main(int argc, char **argv)
 		code = c->run(&ctl, &args);
 	else
 		code = configured(&ctl, c, &args, code);
+	code = ctl_exit_status(code);
 	secret_wipe(&ctl.session);
 	manage_close(ctl.db);
 	conf_free(ctl.conf);

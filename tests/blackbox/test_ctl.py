@@ -140,9 +140,9 @@ class Site:
     def rows(self, *words):
         return json.loads(self.ok("--json", *words))
 
-    def refused(self, why, *words, **kw):
+    def refused(self, why, *words, status=1, **kw):
         done = self.run(*words, **kw)
-        assert done.returncode == 1, done.stdout
+        assert done.returncode == status, done.stdout
         assert why in done.stderr, done.stderr
         return done.stderr
 
@@ -452,7 +452,7 @@ def test_inbox_from_nothing_to_keys(ready):
         assert re.fullmatch(r"pst_live_\d+_\d+_[0-9a-z]{59}", claimed[name])
     assert claimed["key"] != claimed["smtp_key"]
     ready.refused("410 claim_invalid", "claim", code)
-    ready.refused("not a claim code", "claim", "claim_zzz")
+    ready.refused("not a claim code", "claim", "claim_zzz", status=2)
     shown = ready.rows("inbox", "show", "bot@acme.example")[0]
     assert shown["mode"] == "gated_send" and shown["claimed"] is True
     # The keys are nowhere in the database, nor the code.
@@ -515,11 +515,12 @@ def test_tokens_grants_and_test_inboxes(ready):
 
 
 def test_names_are_checked(ready):
-    for address in ("bot@other.example", "BOT @acme.example",
-                    "postmaster@acme.example", "a..b@acme.example"):
+    for address, status in (("bot@other.example", 1), ("BOT @acme.example", 2),
+                            ("postmaster@acme.example", 2),
+                            ("a..b@acme.example", 2)):
         assert ready.run("inbox", "create", address, "--tenant",
-                         "acme").returncode == 1
-    assert ready.run("tenant", "create", "Not A Slug").returncode == 1
+                         "acme").returncode == status, address
+    assert ready.run("tenant", "create", "Not A Slug").returncode == 2
     ready.refused("no tenant", "inbox", "create", "x@acme.example",
                   "--tenant", "nosuch")
     for words in (["nosuch"], ["tenant", "create"],
@@ -531,7 +532,7 @@ def test_names_are_checked(ready):
 def test_modes(ready):
     address = "mode@acme.example"
     ready.ok("inbox", "create", address, "--tenant", "acme")
-    ready.refused("--reason", "mode", address, "autonomous")
+    ready.refused("--reason", "mode", address, "autonomous", status=2)
     ready.sql("UPDATE d.operator_session SET step_up_until = NULL")
     ready.refused("step_up_required", "mode", address, "autonomous",
                   "--reason", "trial")
@@ -539,7 +540,8 @@ def test_modes(ready):
         "--json", "mode", address, "autonomous", "--reason", "trial",
         "--password-file", ready.path("password")))[0]
     assert row["mode"] == "autonomous"
-    ready.refused("no mode", "mode", address, "yolo", "--reason", "x")
+    ready.refused("no mode", "mode", address, "yolo", "--reason", "x",
+                  status=2)
     row = ready.rows("tighten", address, "gated_all", "--reason", "calm")[0]
     assert row["mode"] == "gated_all"
     assert ready.run("tighten", address, "autonomous", "--reason",
@@ -551,7 +553,7 @@ def test_pause_and_resume(ready):
     assert "pause" in ready.run("doctor").stdout
     ready.ok("resume", "--all", "--reason", "over", "--password-file",
              ready.path("password"))
-    ready.refused("name an ADDRESS", "pause", "--reason", "x")
+    ready.refused("name an ADDRESS", "pause", "--reason", "x", status=2)
     # As the page: a reason that says something, and the log has it.
     ready.ok("inbox", "create", "why@acme.example", "--tenant", "acme")
     ready.ok("pause", "why@acme.example", "--reason", "It loops")
@@ -563,11 +565,12 @@ def test_pause_and_resume(ready):
                               "LIMIT 1")[0], "It loops")]
     for scope in (["--all"], ["--tenant", "acme"], ["why@acme.example"]):
         for command in "pause", "resume":
-            ready.refused("--reason TEXT is needed", command, *scope)
-            ready.refused("--reason TEXT is needed", command, *scope,
-                          "--reason", " \t\n")
-            ready.refused("more than 1000", command, *scope, "--reason",
-                          "\u00e4" * 1001)
+            for why, *words in (("--reason TEXT is needed",),
+                                ("--reason TEXT is needed", "--reason",
+                                 " \t\n"),
+                                ("more than 1000", "--reason",
+                                 "\u00e4" * 1001)):
+                ready.refused(why, command, *scope, *words, status=2)
             ready.ok(command, *scope, "--reason", "\u00e4" * 1000, *(
                 [] if command == "pause" else
                 ["--password-file", ready.path("password")]))
@@ -579,9 +582,8 @@ def test_pause_and_resume(ready):
 
 def test_all_of_an_inbox_is_rejected(ready):
     ready.ok("inbox", "create", "loop@acme.example", "--tenant", "acme")
-    ready.refused("--reason TEXT is needed", "reject", "loop@acme.example")
     ready.refused("422", "reject", "loop@acme.example", "--reason", "x",
-                  "--category", "sad")
+                  "--category", "sad", status=2)
     assert ready.rows("reject", "loop@acme.example", "--reason", "It loops",
                       "--category", "duplicate") == [{"rejected": 0}]
 
@@ -669,7 +671,7 @@ def test_what_an_inbox_has_of_its_own(ready):
                   ["--retry-uncertain", "maybe"]):
         assert ready.run("inbox", "set", address, *words).returncode == 2
     ready.refused("validation_error", "inbox", "set", address, "--hold",
-                  "10s")
+                  "10s", status=2)
     ready.ok("inbox", "set", address, "--approvals", "tenant", "--hold",
              "tenant", "--overseer", "none", "--full-key-smtp", "yes",
              "--retry-uncertain", "yes", "--password-file",
@@ -723,6 +725,91 @@ def test_used_wrongly(ready):
     for words in (["inbox", "show", "nobody@acme.example"],
                   ["pause", "nobody@acme.example", "--reason", "x"]):
         ready.refused("your role does not reach it", *words)
+
+
+REASON = ["mode", "tighten", "pause", "resume", "suspend", "reject",
+          "route add", "route remove", "suppression add",
+          "suppression remove", "tenant delete", "inbox delete"]
+VALUES = {
+    "audit verify": [], "backup": [], "claim": [["pst"]],
+    "database verify": [["--sample", "x"]], "dkim new": [
+        ["x.example", "--pair", "p" * 33]],
+    "domain add": [["x.example"]],
+    "grant end": [["acme", "x"]], "grant list": [[]],
+    "grant offer": [["a@acme.example"],
+                    ["a@acme.example", "--to", "b@acme.example", "--days",
+                     "x"]],
+    "inbox create": [["a@acme.example"]],
+    "inbox set": [["a@acme.example", "--hold", "x"],
+                  ["a@acme.example", "--one-click", "x"]],
+    "key revoke": [["1", "x"]], "limits": [["a@acme.example", "--held", "x"]],
+    "maintain": [["--weeks", "53"]],
+    "mode": [["a@acme.example", "nosuch", "--reason", "x"]],
+    "operator create": [["No Name", "--password-file", "PASSWORD"]],
+    "pause": [["--reason", "x"], ["--all", "--tenant", "acme", "--reason",
+                                  "x"]],
+    "plan list": [[]], "plan set": [["p"], ["p", "--tenant", "acme",
+                                            "--day", "x"]],
+    "provision create": [["robot"], ["robot", "--tenant", "acme", "--rights",
+                                     "x"]],
+    "provision end": [["acme", "x"]], "provision list": [[]],
+    "provision rotate": [["acme", "x"]],
+    "restore": [["DIR", "--without-keys"]], "restore-finish": [[]],
+    "resume": [["--reason", "x"]],
+    "route add": [["x", "x.example", "--reason", "x"],
+                  ["relay", "x.example", "--via", ":0", "--reason", "x"],
+                  ["relay", "x.example", "--login", "x", "--reason", "x"],
+                  ["tls", "x.example", "--expires", "x", "--reason", "x"],
+                  ["tls", "x.example", "--tenant", "acme", "--inbox",
+                   "a@acme.example", "--reason", "x"]],
+    "route remove": [["x", "--reason", "x"]],
+    "suppression add": [["a b@x.example", "--reason", "x"]],
+    "suppression remove": [["x", "--reason", "x"]],
+    "tenant create": [["No Slug"]],
+    "tenant set": [["acme", "--approvals", "x"], ["acme", "--hold", "x"]],
+    "tighten": [["a@acme.example", "nosuch", "--reason", "x"]],
+    "uncertain resolve": [["x", "sent"],
+                          ["msg_01h4000000e008000000000001", "nosuch"]],
+}
+
+
+def commands_of(site):
+    """Each command, how many words it takes, and what is written behind it."""
+    found = {}
+    for text in re.findall(r"^  ([a-z].*(?:\n {6}.*)*)", site.ok("--help"),
+                           re.M):
+        words = text.split()
+        name = " ".join(words[:2]) if len(words) > 1 and re.fullmatch(
+            "[a-z]+", words[1]) else words[0]
+        found[name] = text
+    return found
+
+
+def test_every_command_used_wrongly_exits_with_2(ready):
+    """And 1 is left for what is refused, or fails."""
+    commands = commands_of(ready)
+    assert set(commands) == FREE | set(GUARDED)
+    assert {c for c, text in commands.items() if "--reason TEXT" in text} \
+        == set(REASON) | {"restore-finish"}
+    wrong = [(c, ["--nonsense"]) for c in commands]
+    wrong += [(c, ["x"] * 9) for c in commands]
+    for c in REASON:
+        words = list(GUARDED.get(c, ["a@acme.example", "gated_all",
+                                     "--reason", "x"][:2 + 2 * (
+                                         c == "tighten")]))
+        if c == "pause":
+            words = ["--all", "--reason", "x"]
+        at = words.index("--reason")
+        wrong += [(c, words[:at] + words[at + 2:])]
+        wrong += [(c, words[:at] + ["--reason", r] + words[at + 2:])
+                  for r in ("", " ", "r" * 1001)]
+    wrong += [(c, words) for c, many in VALUES.items() for words in many]
+    for c, words in wrong:
+        words = [ready.path("password") if w == "PASSWORD" else w
+                 for w in words]
+        done = ready.run(*c.split(), *words)
+        assert done.returncode == 2, (c, words, done.stdout, done.stderr)
+        assert done.stdout == "" and done.stderr != "", (c, words)
 
 
 # -- schemas that do not fit (docs/upgrade.md) --------------------------------
