@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/uuid.h"
 #include "ctl/ctl.h"
 #include "policy/vocabulary.h"
 
@@ -161,12 +162,50 @@ ctl_suspend(struct ctl *ctl, const struct ctl_args *args)
 
 #define REJECT_AT_ONCE 200
 
+/* What could not be rejected, and what becomes of it. */
+static void
+say_left(const struct ctl *ctl, const json_t *row)
+{
+	static const char *const whys[][2] = {
+		{ "state_conflict", "was decided or changed meanwhile" },
+		{ "second_approval_needed",
+		    "stays held: you approved it; another operator can reject "
+		    "it" },
+	};
+	const char *why = ctl_text(row, "why");
+	char id[UUID_ID_MAX];
+	struct uuid mid;
+	size_t i;
+
+	if (!uuid_from_text(&mid, str_of(ctl_text(row, "message_id"))))
+		return;
+	for (i = 0; i < sizeof(whys) / sizeof(whys[0]); i++)
+		if (strcmp(why, whys[i][0]) == 0)
+			why = whys[i][1];
+	uuid_to_id(id, "msg_", &mid);
+	(void)ctl_fail(ctl, "%s %s", id, why);
+}
+
+/* Adds up a call's rows: its counts, then what it could not reject. */
+static bool
+count_rejected(const struct ctl *ctl, json_t *rows, int64_t *n, int64_t *left)
+{
+	const json_t *sum = json_array_get(rows, 0);
+	size_t i;
+
+	*n += ctl_int(sum, "rejected");
+	*left = ctl_int(sum, "stays");
+	for (i = 1; i < json_array_size(rows); i++)
+		say_left(ctl, json_array_get(rows, i));
+	return json_is_true(json_object_get(sum, "more"));
+}
+
 /* All that an inbox holds, some in each transaction. */
 int
 ctl_reject(struct ctl *ctl, const struct ctl_args *args)
 {
 	const char *category = ctl_option(args, "category");
-	int64_t n = 0;
+	int64_t n = 0, left = 0;
 	bool more = true;
 	struct scope at;
 	json_t *rows;
@@ -184,13 +223,12 @@ ctl_reject(struct ctl *ctl, const struct ctl_args *args)
 		rows = ctl_call(ctl, "reject_all_1", call);
 		if (rows == NULL)
 			return 1;
-		n += ctl_int(json_array_get(rows, 0), "rejected");
-		more = json_is_true(
-		    json_object_get(json_array_get(rows, 0), "more"));
+		more = count_rejected(ctl, rows, &n, &left);
 		json_decref(rows);
 	}
-	rows = json_pack("[{s:I}]", "rejected", (json_int_t)n);
+	rows = json_pack("[{s:I, s:I}]", "rejected", (json_int_t)n, "left",
+	    (json_int_t)left);
 	ctl_print(ctl, rows);
 	json_decref(rows);
-	return 0;
+	return left > 0 ? 1 : 0;
 }

@@ -447,9 +447,13 @@ BEGIN
 END $$;
 
 -- The next of what an inbox holds, for posternctl: no list is made before.
+-- The first row counts; those behind it name what could not be rejected, and
+-- with the last call (not `more`) up to 100 of what `stays`, which this person
+-- approved and somebody else may reject.
 CREATE FUNCTION api.reject_all_1(s bytea, tenant bigint, inbox bigint,
 	category text, note text, lim int) RETURNS TABLE (status int, code text,
-	rejected int, more boolean) LANGUAGE plpgsql SECURITY DEFINER
+	rejected int, more boolean, stays int, message_id uuid, why text)
+	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -457,8 +461,12 @@ DECLARE
 	o record;
 	j d.job;
 	i d.job_item;
+	what text;
+	ids uuid[] := '{}';
+	whys text[] := '{}';
 	good int := 0;
 	seen int := 0;
+	kept bigint := 0;
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
 BEGIN
 	o := d.op(s);
@@ -476,7 +484,8 @@ BEGIN
 		o.code := 'validation_error';
 	END IF;
 	IF o.status <> 200 THEN
-		RETURN QUERY SELECT o.status, o.code, NULL::int, NULL::boolean;
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	PERFORM set_config('synchronous_commit', 'on', true);
@@ -495,10 +504,30 @@ BEGIN
 	        AND c.operator_id = o.operator_id)
 	    ORDER BY y.risk DESC, y.message_id LIMIT most LOOP
 		seen := seen + 1;
-		good := good + (d.job_reject(o.operator_id, j, i)
-		    = 'rejected')::int;
+		what := d.job_reject(o.operator_id, j, i);
+		IF what = 'rejected' THEN
+			good := good + 1;
+		ELSE
+			ids := ids || i.message_id;
+			whys := whys || what;
+		END IF;
 	END LOOP;
-	RETURN QUERY SELECT 200, NULL::text, good, seen = most AND good > 0;
+	IF seen < most THEN
+		SELECT count(*), ids || (array_agg(z.message_id))[:100],
+		    whys || (array_agg('second_approval_needed'::text))[:100]
+		    INTO kept, ids, whys FROM (SELECT y.message_id
+		    FROM d.state y JOIN d.decision c
+		        ON c.message_id = y.message_id AND c.tenant_id = y.tenant_id
+		        AND c.version = y.version AND c.round = y.round
+		        AND c.operator_id = o.operator_id
+		    WHERE y.tenant_id = reject_all_1.tenant
+		    AND y.inbox_id = reject_all_1.inbox AND y.state = 1
+		    ORDER BY y.risk DESC, y.message_id) z;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, good, seen = most, kept::int,
+	    NULL::uuid, NULL::text;
+	RETURN QUERY SELECT 200, NULL::text, NULL::int, NULL::boolean, NULL::int,
+	    z.id, z.reason FROM unnest(ids, whys) z (id, reason);
 END $$;
 
 -- What approving the next items needs: their keys, for the relay's box.

@@ -585,7 +585,7 @@ def test_all_of_an_inbox_is_rejected(ready):
     ready.refused("422", "reject", "loop@acme.example", "--reason", "x",
                   "--category", "sad", status=2)
     assert ready.rows("reject", "loop@acme.example", "--reason", "It loops",
-                      "--category", "duplicate") == [{"rejected": 0}]
+                      "--category", "duplicate") == [{"rejected": 0, "left": 0}]
 
 
 def test_tightening_needs_no_login(ready):

@@ -459,6 +459,20 @@ def test_an_agents_subject_moves_no_terminal(site):
     assert "?tnes?" in site.signed_in("trace", box.address)
 
 
+def test_a_reject_tells_what_stays(site):
+    """What this person approved as the first of two is another's to reject."""
+    box = site.add_inbox("half@acme.example")
+    site.signed_in("inbox", "set", box.address, "--approvals", "2")
+    mids = [site.submit(box=box, subject="n %d" % i) for i in range(3)]
+    assert pages.Pages(site).approve(mids[0]) == 303
+    why = pages.public_id(mids[0]) + " stays held: you approved it"
+    with pytest.raises(RuntimeError, match=why):
+        site.signed_in("reject", box.address, "--reason", "it loops")
+    states = {m: site.sql("SELECT state AS s FROM d.state WHERE message_id "
+                          "= %s", m)[0]["s"] for m in mids}
+    assert states == {mids[0]: 1, mids[1]: 3, mids[2]: 3}
+
+
 def test_trace_follows_it_through_every_log(site):
     """Gateway, pages and worker, and the database between them, by time."""
     box = site.add_inbox("followed@acme.example")

@@ -754,3 +754,59 @@ def test_all_that_an_inbox_holds_is_rejected(w, x, su, people):
         assert (read["category"], read["note"]) == ("duplicate", "It loops")
     assert one(su, "SELECT state FROM d.state WHERE message_id = %s",
                theirs["mid"]) == 1
+
+
+def reject_all(w, s, box, lim=3):
+    rows = call(w.ctl, "reject_all_1", s=s, tenant=box.tenant,
+                inbox=box.inbox, category="other", note="all", lim=lim)
+    return rows[0], {r["message_id"]: r["why"] for r in rows[1:]}
+
+
+def test_to_reject_all_goes_on_past_what_changed_meanwhile(w, db, x, su):
+    """A whole set that somebody else decides first is not the end of it."""
+    box = w.inbox(x.tenant, "raced@t0.example")
+    first, last = held(w, box, 3, risk=50), held(w, box, 1, risk=1)
+    other = db.connect("l_ctl", autocommit=False)
+    args = dict(tenant=box.tenant, inbox=box.inbox, category="other",
+                note="first")
+    assert call(other, "reject_all_1", s=w.operator(
+        "quicker", "senior", x.tenant), lim=3, **args)[0]["rejected"] == 3
+    got = []
+    asked = threading.Thread(
+        target=lambda: got.append(reject_all(w, w.root, box)))
+    asked.start()
+    try:
+        until = time.monotonic() + 20
+        while not one(su, "SELECT count(*) FROM pg_locks WHERE pid = %s "
+                      "AND NOT granted", w.ctl.get_backend_pid()):
+            assert time.monotonic() < until and asked.is_alive()
+        other.commit()
+    finally:
+        other.close()
+        asked.join(20)
+    (count, left), = got
+    assert (count["rejected"], count["more"], left) == (
+        0, True, {m: "state_conflict" for m in first})
+    count, left = reject_all(w, w.root, box)
+    assert (count["rejected"], count["more"], count["stays"], left) == (
+        1, False, 0, {})
+    assert one(su, "SELECT state FROM d.state WHERE message_id = %s",
+               last[0]) == 3
+
+
+def test_what_a_person_approved_stays_and_is_told(w, x, su):
+    box = w.inbox(x.tenant, "twice@t0.example")
+    su.cursor().execute("UPDATE d.inbox SET need_approvals = 2 WHERE "
+                        "inbox_id = %s", (box.inbox,))
+    ms = [box.message() for _ in range(5)]
+    assert all(r["status"] == 202 for r in submit_batch(w.gw, ms))
+    s = w.operator("half", "senior", x.tenant)
+    for m in ms[:2]:
+        assert w.approve(m, s)["status"] == 202
+    count, left = reject_all(w, s, box)
+    assert (count["rejected"], count["more"], count["stays"], left) == (
+        3, True, 0, {})
+    count, left = reject_all(w, s, box)
+    assert (count["rejected"], count["more"], count["stays"], left) == (
+        0, False, 2, {m["mid"]: "second_approval_needed" for m in ms[:2]})
+    assert reject_all(w, w.root, box)[0]["rejected"] == 2
