@@ -88,6 +88,26 @@ page_wait(struct page *page)
 	return page;
 }
 
+/*
+ * All that was asked for is here. What was asked of a tenant that is gone, or
+ * out of reach by now, is asked once more without it.
+ */
+static void
+go_on(struct page *page)
+{
+	struct http_request *req = page->req;
+
+	if (!page_only_is_gone(page) ||
+	    strcmp(http_request_method(req), "POST") == 0) {
+		page->then(page);
+		return;
+	}
+	session_drop_only(req);
+	http_request_keep(req, NULL, NULL);
+	free_page(page);
+	http_request_route(req)->handler(req);
+}
+
 void
 page_arrived(void *arg)
 {
@@ -95,7 +115,7 @@ page_arrived(void *arg)
 
 	BUG_ON(page->waiting <= 0);
 	if (--page->waiting == 0)
-		page->then(page);
+		go_on(page);
 }
 
 void
@@ -103,7 +123,7 @@ page_then(struct page *page, page_fn *then)
 {
 	page->then = then;
 	if (page->waiting == 0)
-		then(page);
+		go_on(page);
 }
 
 void

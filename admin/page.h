@@ -60,6 +60,8 @@ void page_arrived(void *page);
 /* Go on with `then` when nothing is awaited any more. */
 void page_then(struct page *page, page_fn *then);
 
+/* Is the chosen tenant none of those that this person sees (any more)? */
+bool page_only_is_gone(const struct page *page);
 /* For page_shell(): the tenants to choose from (page_only.c). */
 void page_only_fill(struct page *page, enum view_nav nav);
 /* The frame, filled. Its strings are in the arena. */

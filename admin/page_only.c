@@ -49,6 +49,19 @@ back_of(struct page *page, enum view_nav nav)
 	return path;
 }
 
+bool
+page_only_is_gone(const struct page *page)
+{
+	const struct review_tenants *all = &page->tenants;
+	size_t i;
+
+	if (page->only == 0 || all->is.status != 200)
+		return false;
+	for (i = 0; i < all->n && all->row[i].tenant != page->only; i++)
+		;
+	return i == all->n;
+}
+
 void
 page_only_fill(struct page *page, enum view_nav nav)
 {
@@ -70,6 +83,7 @@ page_only_fill(struct page *page, enum view_nav nav)
 			to[only->count++] =
 			    (struct view_tenant){ t->tenant, t->held, t->slug };
 	}
+	/* An answer to a form; the next page is without it. */
 	if (page->only != 0 && only->slug == NULL)
 		only->slug = "none of yours";
 	only->tenant = page->only;

@@ -288,8 +288,11 @@ cookie_of(struct http_request *req, const char *name)
 int64_t
 session_only(struct http_request *req)
 {
+	const struct admin_who *who = http_request_who(req);
 	unsigned long long v;
 
+	if (who != NULL && who->only_gone)
+		return 0;
 	return str_to_u64(cookie_of(req, SESSION_ONLY), INT64_MAX, &v)
 		   ? (int64_t)v
 		   : 0;
@@ -304,6 +307,15 @@ session_set_only(struct http_request *req, int64_t tenant)
 	    SESSION_ONLY "=%lld; Path=/; Secure; HttpOnly; SameSite=Strict%s",
 	    (long long)tenant, tenant == 0 ? "; Max-Age=0" : "");
 	http_reply_header(req, "Set-Cookie", line);
+}
+
+void
+session_drop_only(struct http_request *req)
+{
+	struct admin_who *who = http_request_who(req);
+
+	who->only_gone = true;
+	session_set_only(req, 0);
 }
 
 bool

@@ -23,6 +23,7 @@ struct admin_who {
 	struct operator_session session;
 	struct arena mem;
 	char csrf[SESSION_CSRF];
+	bool only_gone; /* session_only() says 0, whatever was sent */
 };
 
 /*
@@ -59,6 +60,8 @@ void session_drop_cookie(struct http_request *req);
 /* The tenant whose mail alone is shown; 0: all, or nothing usable was sent. */
 int64_t session_only(struct http_request *req);
 void session_set_only(struct http_request *req, int64_t tenant);
+/* What was sent names nothing of this person's: it counts as none, and goes. */
+void session_drop_only(struct http_request *req);
 
 /* Local path to return to after sign-in; "/q" unless it is one of ours. */
 const char *session_return_to(const char *path);

@@ -71,17 +71,30 @@ export default function ({ test, using, held, raw, stack }) {
 				'Sec-Fetch-Site': 'same-origin' },
 			`csrf=${csrf}&tenant=${id}&back=/q`);
 			assert.equal(answer.status, 404);
-			for (const path of ['/q', '/history', '/health', '/audit',
-				'/inboxes', '/pause']) {
-				const page404 = await raw(await jar(context) +
+			const paths = ['/q', '/history', '/health', '/audit',
+				'/inboxes', '/pause', '/jobs', '/account'];
+			for (const path of paths) {
+				const got = await raw(await jar(context) +
 					`; __Host-tenant=${id}`, 'GET', path);
-				if (path === '/audit') {
-					assert.equal(page404.status, 403);
-					continue;
-				}
-				assert.equal(page404.status, 200, path);
-				assert.match(page404.text, /none of yours/, path);
-				assert.doesNotMatch(page404.text, /bot@other|data-id=/, path);
+				assert.equal(got.status, 200, path);
+				assert.doesNotMatch(got.text, /none of yours|bot@other/, path);
+				// as without it, and it is gone
+				assert.match(String(got.headers['set-cookie']),
+					/__Host-tenant=0;.*Max-Age=0/, path);
+			}
+			const mine = await held();
+			const seen = await raw(await jar(context) +
+				`; __Host-tenant=${id}`, 'GET', '/q');
+			assert.match(seen.text, new RegExp(`data-id="${mine}"`));
+			// also of one that there is not any more
+			await signIn(page, stack);
+			for (const path of paths) {
+				const got = await raw(await jar(context) +
+					'; __Host-tenant=99999', 'GET', path);
+				assert.equal(got.status, 200, path);
+				assert.doesNotMatch(got.text, /none of yours/, path);
+				assert.match(String(got.headers['set-cookie']),
+					/__Host-tenant=0;/, path);
 			}
 		}));
 
