@@ -261,7 +261,20 @@ api_op_drafts_get(struct http_request *req)
 /* Writing. */
 
 static void
-on_put(void *arg, enum err_code code, const struct store_draft *d, bool replay)
+refuse_limit(struct http_request *req, const struct limit_answer *charge)
+{
+	unsigned wait = (unsigned)((charge->wait_ms + 999) / 1000);
+
+	api_rate_limit(req, charge->window, charge->limit, charge->left, wait);
+	http_fail_retry(req, E_RATE_LIMITED, wait,
+	    "the limit of %lld in window %s is reached; a draft counts as %d "
+	    "bytes at least",
+	    (long long)charge->limit, charge->window, STORE_DRAFT_COST_MIN);
+}
+
+static void
+on_put(void *arg, enum err_code code, const struct store_draft *d, bool replay,
+    const struct limit_answer *charge)
 {
 	struct draft_call *call = arg;
 	struct http_request *req = call->req;
@@ -277,7 +290,9 @@ on_put(void *arg, enum err_code code, const struct store_draft *d, bool replay)
 	}
 	doc = json_incref(call->doc);
 	end_call(call);
-	if (code != E_NONE)
+	if (code == E_RATE_LIMITED && charge != NULL)
+		refuse_limit(req, charge);
+	else if (code != E_NONE)
 		refuse(req, code);
 	else
 		http_reply_json(

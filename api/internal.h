@@ -94,6 +94,10 @@ void api_link_invalid(struct http_request *req);
 /* The answer to a code of the store. [ends the request] */
 void api_refuse(struct http_request *req, enum err_code code);
 
+/* RateLimit and RateLimit-Policy of a window, before a reply; NULL: none. */
+void api_rate_limit(struct http_request *req, const char *window, int64_t limit,
+    int64_t left, unsigned reset);
+
 /* The header Idempotency-Key; empty without one. */
 struct str api_idem_key(
     const struct http_request *req, struct api_fault *fault);

@@ -399,7 +399,7 @@ window_seconds(const char *name)
 		const char *name;
 		unsigned seconds;
 	} windows[] = { { "second", 1 }, { "minute", 60 }, { "hour", 3600 },
-		{ "day", 86400 }, { "month", 2592000 } };
+		{ "day", 86400 }, { "bytes", 86400 }, { "month", 2592000 } };
 	size_t i;
 
 	for (i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
@@ -408,18 +408,19 @@ window_seconds(const char *name)
 	return 0;
 }
 
-static void
-add_rate_limit(struct http_request *req, const struct submit_outcome *out)
+void
+api_rate_limit(struct http_request *req, const char *window, int64_t limit,
+    int64_t left, unsigned reset)
 {
 	char text[128];
 
-	if (out->limit_name == NULL)
+	if (window == NULL)
 		return;
-	snprintf(text, sizeof(text), "\"%s\";q=%lld;w=%u", out->limit_name,
-	    (long long)out->limit, window_seconds(out->limit_name));
+	snprintf(text, sizeof(text), "\"%s\";q=%lld;w=%u", window,
+	    (long long)limit, window_seconds(window));
 	http_reply_header(req, "RateLimit-Policy", text);
-	snprintf(text, sizeof(text), "\"%s\";r=%lld;t=%u", out->limit_name,
-	    (long long)out->limit_left, out->limit_reset);
+	snprintf(text, sizeof(text), "\"%s\";r=%lld;t=%u", window,
+	    (long long)left, reset);
 	http_reply_header(req, "RateLimit", text);
 }
 
@@ -519,7 +520,8 @@ on_stored(void *arg, const struct submit_outcome *out)
 
 	http_request_on_cancel(s->req, NULL, NULL);
 	count(s, out);
-	add_rate_limit(s->req, out);
+	api_rate_limit(s->req, out->limit_name, out->limit, out->limit_left,
+	    out->limit_reset);
 	if (out->code != E_NONE) {
 		refuse(s->req, out);
 		send_free(s);

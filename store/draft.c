@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/metrics.h"
 #include "base/xalloc.h"
 #include "seal/body.h"
 #include "seal/key.h"
@@ -22,6 +24,12 @@
 
 struct store_draft_op {
 	struct pg_req *req;
+	struct store *st; /* of a put, as all up to `charge` */
+	struct limit_op *charging;
+	struct pg_args args;
+	struct limit_inbox inbox;
+	struct limit_cost cost;
+	struct limit_answer charge;
 	struct secret kek;
 	unsigned char deployment[16];
 	char what; /* HEAD or BODY, which is read */
@@ -39,6 +47,7 @@ static void
 free_op(struct store_draft_op *op)
 {
 	secret_wipe(&op->kek);
+	pg_args_free(&op->args);
 	free(op);
 }
 
@@ -47,6 +56,7 @@ store_draft_cancel(struct store_draft_op *op)
 {
 	if (op == NULL)
 		return;
+	limit_cancel(op->charging);
 	pg_cancel(op->req);
 	free_op(op);
 }
@@ -199,6 +209,7 @@ on_put(void *arg, enum pg_err err, const struct pg_result *res)
 	struct store_draft d = { 0 };
 	bool replay = false;
 
+	op->req = NULL;
 	if (code == E_NONE) {
 		d.draft = pg_get_uuid(res, 0, "draft_id");
 		d.version = pg_get_int(res, 0, "version");
@@ -206,8 +217,47 @@ on_put(void *arg, enum pg_err err, const struct pg_result *res)
 		d.updated_at = pg_get_time(res, 0, "updated_at");
 		replay = pg_get_bool(res, 0, "replay");
 	}
-	op->done.put(op->arg, code, &d, replay);
+	/* As of a submission: what is lost may have been written (D20). */
+	if (replay || (code != E_NONE && err != PG_LOST))
+		limit_refund(
+		    op->st->limiter, &op->inbox, &op->cost, &op->charge);
+	op->done.put(op->arg, code, &d, replay, NULL);
 	free_op(op);
+}
+
+static void
+refuse_put(struct store_draft_op *op)
+{
+	const struct limit_answer *a = &op->charge;
+	const struct store_draft d = { 0 };
+	enum err_code code = E_LIMITER_UNAVAILABLE;
+
+	if (a->verdict == LIMIT_OVER) {
+		code = E_RATE_LIMITED;
+		metrics_inc(M_LIMIT, a->window, "refused");
+		log_info("limit.reached", KV("tenant", op->inbox.tenant),
+		    KV("inbox", op->inbox.inbox), KV("why", a->window));
+	}
+	op->done.put(op->arg, code, &d, false, a);
+	free_op(op);
+}
+
+/* Nothing is lost with a draft that has to wait: no local limits for it. */
+static void
+on_charged(void *arg, const struct limit_answer *answer)
+{
+	struct store_draft_op *op = arg;
+
+	op->charging = NULL;
+	op->charge = *answer;
+	if (answer->verdict != LIMIT_OK) {
+		refuse_put(op);
+		return;
+	}
+	op->req = pg_call_move(op->st->pool,
+	    "select * from api.draft_put_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,"
+	    "$11)",
+	    &op->args, on_put, op);
 }
 
 static void
@@ -230,7 +280,7 @@ store_draft_put(const struct store_cred *cred,
     const struct store_draft_put *put, store_draft_put_fn *done, void *arg)
 {
 	struct store_draft_op *op = xcalloc(1, sizeof(*op));
-	struct pg_args args = { 0 };
+	size_t bytes = put->head.n + put->body.n;
 	struct secret key = { 0 };
 	struct seal_hour hour;
 	struct seal_id id = {
@@ -240,26 +290,30 @@ store_draft_put(const struct store_cred *cred,
 		.version = (uint16_t)(put->version + 1),
 	};
 
+	op->st = cred->store;
 	op->done.put = done;
 	op->arg = arg;
+	op->inbox = (struct limit_inbox){ cred->tenant, cred->inbox,
+		cred->lim_hour, cred->lim_day, cred->lim_bytes };
+	op->cost.bytes =
+	    (int64_t)(bytes > STORE_DRAFT_COST_MIN ? bytes
+						   : STORE_DRAFT_COST_MIN);
 	memcpy(id.deployment, cred->deployment, sizeof(id.deployment));
 	hours_get(cred->store->hours, cred, &hour);
 	seal_message_key(&key, &hour.key, &id);
-	store_cred_args(&args, cred);
-	pg_uuid(&args, &put->draft);
-	pg_i16(&args, put->version);
-	pg_i32(&args, cred->inbox_epoch);
-	pg_bytes(&args, hour.inbox_box, SEAL_HOUR_BOX);
-	put_sealed(&args, &key, HEAD, put->head);
-	put_sealed(&args, &key, BODY, put->body);
-	pg_bytes(&args, put->idem, put->idem != NULL ? 32 : 0);
-	pg_bytes(&args, put->request, sizeof(put->request));
+	store_cred_args(&op->args, cred);
+	pg_uuid(&op->args, &put->draft);
+	pg_i16(&op->args, put->version);
+	pg_i32(&op->args, cred->inbox_epoch);
+	pg_bytes(&op->args, hour.inbox_box, SEAL_HOUR_BOX);
+	put_sealed(&op->args, &key, HEAD, put->head);
+	put_sealed(&op->args, &key, BODY, put->body);
+	pg_bytes(&op->args, put->idem, put->idem != NULL ? 32 : 0);
+	pg_bytes(&op->args, put->request, sizeof(put->request));
 	seal_hour_wipe(&hour);
 	secret_wipe(&key);
-	op->req = pg_call_move(cred->store->pool,
-	    "select * from api.draft_put_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,"
-	    "$11)",
-	    &args, on_put, op);
+	op->charging = limit_charge(
+	    op->st->limiter, &op->inbox, &op->cost, on_charged, op);
 	return op;
 }
 

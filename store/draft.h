@@ -17,6 +17,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "store/limit.h"
 
 struct store_cred;
 struct store_draft_op; /* any call below that is still open */
@@ -26,6 +27,13 @@ void store_draft_cancel(struct store_draft_op *op);
 
 #define STORE_DRAFT_HEAD_MAX 32000
 #define STORE_DRAFT_BODY_MAX 1100000
+
+/*
+ * What a draft writes counts in the inbox's bytes of a day, as what it sends
+ * does, and never as less than this: a change of one letter is a commit too
+ * (decision 0096).
+ */
+#define STORE_DRAFT_COST_MIN 16384
 
 struct store_draft {
 	struct uuid draft;
@@ -54,9 +62,13 @@ struct store_draft_put {
 	const unsigned char *idem; /* 32 bytes, or NULL */
 	unsigned char request[32];
 };
-/* `replay`: the draft that the same key made before. */
-typedef void store_draft_put_fn(
-    void *arg, enum err_code code, const struct store_draft *d, bool replay);
+/*
+ * `replay`: the draft that the same key made before. `charge` is NULL unless
+ * the limiter was reached.
+ */
+typedef void store_draft_put_fn(void *arg, enum err_code code,
+    const struct store_draft *d, bool replay,
+    const struct limit_answer *charge);
 struct store_draft_op *store_draft_put(const struct store_cred *cred,
     const struct store_draft_put *put, store_draft_put_fn *done, void *arg);
 

@@ -486,6 +486,42 @@ def test_null_is_as_if_not_there(bot):
     assert not {"text", "headers", "reply_all", "references"} & set(doc)
 
 
+def test_what_drafts_write_has_a_limit(gate):
+    box = gate.add_inbox("notes@acme.example", "acme")
+    agent = Client(gate, box.key)
+    gate.sql("UPDATE d.inbox SET lim_bytes = 3 * 16384 + 9000, limits_version "
+             "= limits_version + 1 WHERE address = %s", box.address)
+    key = {"Idempotency-Key": "note"}
+    one = draft(agent, key, subject="0")
+    path = "/v1/drafts/" + one["draft_id"]
+
+    def left():
+        return {w["name"]: w["remaining"] for w in agent.get(
+            "/v1/auth/me")[2]["windows"]}["bytes"]
+    assert left() == 2 * 16384 + 9000
+    # what is refused, and a first answer, costs nothing
+    assert agent.call("POST", "/v1/drafts", {"subject": "0"}, key)[0] == 200
+    assert refusal(agent.call("PATCH", "/v1/drafts/dft_" + "0" * 26, {})) == (
+        404, "not_found")
+    assert left() == 2 * 16384 + 9000
+    for n in ("1", "2"):
+        assert agent.call("PATCH", path, {"subject": n})[0] == 200
+    for method, to, doc in (("PATCH", path, {"subject": "3"}),
+                            ("POST", "/v1/drafts", {"subject": "new"})):
+        status, headers, said = agent.call(method, to, doc)
+        assert (status, said["code"], said["retry"]) == (
+            429, "rate_limited", "after")
+        wait = int(headers["retry-after"])
+        assert said["retry_after"] == wait and 0 < wait <= 86400 * 25 / 24
+        assert headers["ratelimit-policy"] == '"bytes";q=%d;w=86400' % (
+            3 * 16384 + 9000)
+        assert headers["ratelimit"] == '"bytes";r=9000;t=%d' % wait
+    assert agent.get(path)[2]["subject"] == "2" and left() == 9000
+    # mail counts there too, and goes on as long as it fits
+    assert stored(agent.send(subject="a mail"))
+    assert agent.call("DELETE", path)[0] == 200
+
+
 def test_a_draft_that_answers(bot, gate):
     sent = stored(bot.send(subject="asked", cc=["bob@example.org"]))
     doc = draft(bot, in_reply_to=sent["message_id"], reply_all=True,

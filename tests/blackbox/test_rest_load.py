@@ -104,6 +104,9 @@ def test_without_redis_gated_mail_is_held(gate):
         assert doc["status"] == "held"
         me = agent.get("/v1/auth/me")
         assert me[0] == 200
+        # a draft waits: what it would write nobody counts
+        assert refusal(agent.call("POST", "/v1/drafts", {"subject": "x"})) \
+            == (503, "limiter_unavailable")
     finally:
         gate.start_redis()
 
