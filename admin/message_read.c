@@ -338,6 +338,7 @@ add_text(struct message_read *r, const struct mime_part *p)
 	struct buf text = { 0 };
 
 	decode_leaf(&text, r->bytes, p);
+	to->index = (int)p->ix;
 	to->label = is_html ? "HTML source" : "Text";
 	to->code = is_html;
 	to->type = arena_strdup(&r->mem, p->type);

@@ -258,7 +258,14 @@ struct view_header {
 	bool differs; /* raw form is not what is shown */
 };
 
+/*
+ * Shown of all texts together: of each as much, so that no long one hides a
+ * short one behind it.
+ */
+#define VIEW_TEXT_MAX (1024 * 1024)
+
 struct view_part {
+	int index; /* of /m/{id}/file/{index} */
 	const char *label; /* "Text", "HTML source" */
 	const char *type; /* declared content type */
 	const char *text;

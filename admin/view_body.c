@@ -49,17 +49,62 @@ put_why(struct buf *out, const struct view_message *m)
 		HTML(out, LIT("?why="), PATH(m->why));
 }
 
-static void
-put_part(struct buf *out, const struct view_part *part, size_t parts)
+/* How much of each text is shown, for all of them to fit. */
+static size_t
+text_room(const struct view_message *m)
 {
-	if (parts > 1 || part->code)
+	size_t room = VIEW_TEXT_MAX, all, i;
+
+	do {
+		all = 0;
+		for (i = 0; i < m->part_count; i++)
+			all += m->parts[i].text_n < room ? m->parts[i].text_n
+							 : room;
+		if (all > VIEW_TEXT_MAX)
+			room /= 2;
+	} while (all > VIEW_TEXT_MAX);
+	return room;
+}
+
+/* Not within a character. */
+static size_t
+shown_of(const struct view_part *part, size_t room)
+{
+	size_t n = part->text_n;
+
+	if (n <= room)
+		return n;
+	for (n = room; n > room - 4; n--)
+		if (((unsigned char)part->text[n] & 0xc0) != 0x80)
+			return n;
+	return room;
+}
+
+static void
+put_cut(
+    struct buf *out, const struct view_message *m, const struct view_part *part)
+{
+	HTML(out, LIT("<p class=\"cut\">The text goes on. <a href=\"/m/"),
+	    PATH(m->id), LIT("/file/"), NUM(part->index));
+	put_why(out, m);
+	HTML(out, LIT("\" download>Download this part</a> to read all of it."
+		      "</p>"));
+}
+
+static void
+put_part(struct buf *out, const struct view_message *m,
+    const struct view_part *part, size_t room)
+{
+	const size_t n = shown_of(part, room);
+
+	if (m->part_count > 1 || part->code)
 		HTML(out, LIT("<h3>"), TEXT(part->label),
 		    LIT(" <span class=\"muted\">"), TEXT(part->type),
 		    LIT("</span></h3>"));
 	if (part->problem != NULL)
 		HTML(out, LIT("<p class=\"refusal\">"), TEXT(part->problem),
 		    LIT("</p>"));
-	if (part->text_n == 0 && part->problem == NULL) {
+	if (n == 0 && part->problem == NULL) {
 		HTML(out, LIT("<p class=\"muted\">This part is empty.</p>"));
 		return;
 	}
@@ -68,26 +113,31 @@ put_part(struct buf *out, const struct view_part *part, size_t parts)
 			      "aria-label=\"Source\">"));
 	else
 		HTML(out, LIT("<div class=\"prose\" dir=\"auto\">"));
-	HTML(out, LINESN(part->text, part->text_n));
+	HTML(out, LINESN(part->text, n));
 	if (part->code)
 		HTML(out, LIT("</pre>"));
 	else
 		HTML(out, LIT("</div>"));
-	if (part->cut)
-		HTML(out, LIT("<p class=\"cut\">The text goes on. Download the "
-			      "message to read all of it.</p>"));
+	if (part->cut || n < part->text_n)
+		put_cut(out, m, part);
 }
 
 static void
 put_text(struct buf *out, const struct view_message *m)
 {
+	const size_t room = text_room(m);
 	size_t i;
 
 	if (m->part_count == 0 && m->body_problem == NULL)
 		HTML(out,
 		    LIT("<p class=\"muted\">The message has no text.</p>"));
+	if (room < VIEW_TEXT_MAX)
+		HTML(out, LIT("<p class=\"refusal\">Its "), NUM(m->part_count),
+		    LIT(" texts are too much for one page: of each only the "
+			"first "),
+		    NUM(room), LIT(" bytes are shown.</p>"));
 	for (i = 0; i < m->part_count; i++)
-		put_part(out, &m->parts[i], m->part_count);
+		put_part(out, m, &m->parts[i], room);
 }
 
 /*

@@ -207,6 +207,36 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 			}
 		}));
 
+	test('many long texts are no page of many megabytes', () =>
+		using({}, async (page, context) => {
+			const long = (n) => `${n} \u00e4` + `${'\u00e4'.repeat(400)}\n`
+				.repeat(25) + `end of ${n}\n`;
+			const part = (type, text) =>
+				`--b\nContent-Type: text/${type}${UTF8}${text}`;
+			const id = await held({ raw: mail({
+				more: 'Content-Type: multipart/mixed; boundary=b\n',
+				body: part('html', '<p>one</p>\n') + [...Array(300).keys()].map(
+					(n) => part('plain', long(n))).join('') +
+					part('plain', 'and pay eve\n') + '--b--\n' }) });
+			await signIn(page, stack);
+			const cookie = await cookieOf(context);
+			const { text } = await raw(cookie, 'GET', '/m/' + id);
+			assert.ok(text.length < 1500000, String(text.length));
+			assert.ok(text.includes('Its 302 texts are too much for one page: ' +
+				'of each only the first 2048 bytes are shown.'));
+			// the beginning of each, and what is short whole
+			for (const piece of ['0 ä', '299 ä', 'and pay eve'])
+				assert.ok(text.includes(`>${piece}`), piece);
+			for (const piece of ['end of 0', 'end of 299', 'U+FFFD', '\ufffd'])
+				assert.ok(!text.includes(piece), piece);
+			const links = [...text.matchAll(
+				/goes on\. <a href="([^"]*)" download>Download this part/g)];
+			assert.equal(links.length, 300);
+			const whole = await raw(cookie, 'GET', links[299][1]);
+			assert.equal(whole.status, 200);
+			assert.ok(/^299 .*end of 299\r?\n?$/s.test(whole.text));
+		}));
+
 	test('another Host is nobody we know', async () => {
 		for (const Host of ['evil.example', '127.0.0.1', 'localhost.evil.example'])
 			assert.equal((await raw('', 'GET', '/login', { Host })).status, 400,

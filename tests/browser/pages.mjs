@@ -63,6 +63,7 @@ function raw(cookie, method, path, headers = {}, body = '', began = null) {
 				...headers },
 		}, (response) => {
 			let text = '';
+			response.setEncoding('utf8');
 			response.on('data', (d) => {
 				if (text === '')
 					began?.();
