@@ -247,7 +247,7 @@ BEGIN
 	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom;
 	IF over THEN
 		UPDATE d.delivery v SET status = CASE WHEN v.unsure_mx IS NULL
-		    THEN 5 ELSE 6 END, next_attempt_at = NULL,
+		    AND NOT v.resent THEN 5 ELSE 6 END, next_attempt_at = NULL,
 		    reply = coalesce(v.reply, 'given up')
 		    WHERE v.message_id = mid AND v.tenant_id = t
 		    AND v.domain = dom AND v.status IN (0, 4);
@@ -411,7 +411,7 @@ BEGIN
 		    d.state_derive(t, mid, why);
 	ELSE
 		UPDATE d.delivery v SET status = CASE WHEN v.unsure_mx IS NULL
-		    THEN 7 ELSE 6 END, reply = 'suppressed'
+		    AND NOT v.resent THEN 7 ELSE 6 END, reply = 'suppressed'
 		    WHERE v.message_id = mid AND v.tenant_id = t
 		    AND v.domain = dom AND v.status = 1
 		    AND EXISTS (SELECT 1 FROM d.list_entry e
@@ -731,7 +731,8 @@ BEGIN
 	-- Who may have it already, and was not asked once more, may have it still.
 	UPDATE d.delivery v SET status = CASE WHEN u.r = 6
 	    AND unsure IS NOT NULL AND v.unsure_mx IS NULL THEN 4
-	    WHEN u.r = 5 AND v.status <> 2 AND v.unsure_mx IS NOT NULL THEN 6
+	    WHEN u.r = 5 AND v.status <> 2
+	    AND (v.unsure_mx IS NOT NULL OR v.resent) THEN 6
 	    ELSE u.r END,
 	    unsure_mx = CASE WHEN u.r = 6 THEN coalesce(v.unsure_mx, unsure)
 	        ELSE v.unsure_mx END, attempts = v.attempts + 1,

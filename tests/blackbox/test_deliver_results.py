@@ -169,6 +169,27 @@ def test_a_person_settles_it(r, mx, outcome, state, times):
     assert "op message.uncertain" in r.audit(mid)
 
 
+@pytest.mark.parametrize("moment,reply", [
+    ("banner", "421 4.3.2 busy"), ("EHLO", "421 4.3.2 busy"),
+    ("MAIL", "451 4.7.1 greylisted"), ("RCPT", "450 4.2.1 later"),
+    ("RCPT", CLOSE)])
+def test_what_is_sent_again_waits_as_any_other(r, mx, moment, reply):
+    """A refusal before the dot says nothing of the first one, and is none."""
+    mid = uncertain(r, mx, "ann@dest.example")
+    mx.script[moment] = reply
+    r.signed_in("uncertain", "resolve", msg_id(mid), "retry", "--note", "x")
+    for n in (1, 2):
+        r.due(mid)
+        postern.wait_until("try %d" % n, lambda: len(r.sql(
+            "SELECT 1 FROM d.attempt WHERE message_id = %s AND "
+            "ended_at IS NOT NULL", mid)) > n)
+        r.wait_state(mid, "deferred")
+    mx.script.clear()
+    r.due(mid)
+    r.wait_state(mid, "sent")
+    assert len(mx.messages) == 2
+
+
 def test_one_recipient_of_two(r, mx):
     mid = uncertain(r, mx, "ann@dest.example", "bob@dest.example")
     r.signed_in("uncertain", "resolve", msg_id(mid), "retry", "--recipient",

@@ -188,3 +188,68 @@ def test_what_never_left_is_plainly_canceled(w, x, su):
     call1(w.gw, "cancel_1", t=x.tenant, k=x.send_key, a=x.send_a, mid=m["mid"])
     assert state(su, m)[0] == 5 and rows_of(su, m) == [CANCELED]
     assert maybe(w, x, su, m) == (False, False) and told(su, m) is None
+
+
+def sent_again(w, x, su):
+    """A dot nobody answered, and a person who lets it be sent once more."""
+    m = approved(w, x)
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: UNCERTAIN})["state"] == 11
+    assert call1(w.rv, "uncertain_1", s=w.root, mid=m["mid"], ix=[1],
+                 outcome="retry", note="x")["state"] == 9
+    due_now(su, m)
+    L, = claim(w, m)
+    return m, L
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_a_person_lets_be_sent_again_waits_as_any_other(w, x, su, marked):
+    m, L = sent_again(w, x, su)
+    for _ in range(3):
+        if marked:
+            attempt(w, L)
+        assert done(w, L, {1: LATER})["state"] == 9
+        assert rows_of(su, m) == [LATER]
+        due_now(su, m)
+        L, = claim(w, m)
+
+
+@pytest.mark.parametrize("end", ["refused", "unmarked", "given up", "list"])
+def test_what_a_person_lets_be_sent_again_stays_in_doubt(w, x, su, end):
+    """As what the inbox lets (0103): it says nothing of the first dot."""
+    m, L = sent_again(w, x, su)
+    if end == "given up":
+        su.cursor().execute("UPDATE d.send_q SET give_up_at = now() "
+                            "WHERE message_id = %s", (m["mid"],))
+        assert done(w, L, {1: LATER})["state"] == 11
+    elif end == "list":
+        assert call1(w.rv, "list_set_1", s=w.root, tenant=x.tenant,
+                     inbox=None, entry="b@x.example", verdict="s",
+                     expires=None, reason="r")["status"] == 200
+        r = call1(w.wk, "attempt_1", mx="mx.example", tls="", ix=[1], **L)
+        su.cursor().execute("UPDATE d.list_entry SET ended_at = now() "
+                            "WHERE entry = 'b@x.example'")
+        assert (r["go"], r["reason"]) == (False, "list")
+    else:
+        if end == "refused":
+            attempt(w, L)
+        assert call1(w.wk, "done_1", ix=[1], result=[FAILED], reply_code=[550],
+                     enhanced=["5.1.1"], reply=["no such user"],
+                     retry_seconds=60, mx_result="mx", host="mx.example",
+                     safety="", dsn_kind=["f"], dsn_ix=["1"], dsn_epoch=1,
+                     dsn_box=[b"x" * 80], **L)["state"] == 11
+    assert rows_of(su, m) == [UNCERTAIN] and maybe(w, x, su, m) == (True, True)
+    assert one(su, "SELECT count(*) FROM d.dsn WHERE message_id = %s",
+               m["mid"]) == 0
+    assert one(su, "SELECT count(*) FROM d.list_entry WHERE entry = "
+               "'b@x.example' AND ended_at IS NULL") == 0
+
+
+def test_an_answer_to_a_persons_second_dot_counts(w, x, su):
+    m, L = sent_again(w, x, su)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    assert done(w, L, {1: FAILED})["state"] == 10
+    assert rows_of(su, m) == [FAILED]
