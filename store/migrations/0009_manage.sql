@@ -1087,7 +1087,9 @@ CREATE FUNCTION api.trace_1(s bytea, uid bigint, what text) RETURNS TABLE (
 	subject text, rcpts text, rfc_message_id text, created_at timestamptz,
 	updated_at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.tenants = ''
-	SET postern.boxes = '' SET postern.actor = '' AS $$
+	SET postern.boxes = '' SET postern.actor = '' SET enable_seqscan = off
+	SET enable_hashjoin = off SET enable_mergejoin = off
+	SET cpu_tuple_cost = 1 AS $$
 #variable_conflict use_column
 DECLARE
 	o record;
@@ -1106,21 +1108,21 @@ BEGIN
 		    WHERE m.rfc_message_id IN (what, '<' || what || '>',
 		    btrim(what, '<>'));
 	END IF;
-	IF ids IS NULL THEN
-		SELECT array_agg(z.message_id) INTO ids FROM (SELECT m.message_id
-		    FROM d.message m WHERE m.mail_from = d.canon(what)
-		    OR EXISTS (SELECT 1 FROM unnest(m.rcpt) r
-		        WHERE d.canon(r) = d.canon(what))
-		    ORDER BY m.message_id DESC LIMIT 100) z;
+	IF ids IS NULL AND what ~ '^[^ ]+@[^ ]+$' THEN
+		ids := d.found_newest(what, 100);
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, m.message_id, t.slug, x.address,
 	    y.state, y.version, y.round, m.digest, m.subject,
 	    array_to_string(m.rcpt, E'\n'), m.rfc_message_id, m.created_at,
 	    y.changed_at FROM d.state y
-	    JOIN d.message m ON m.message_id = y.message_id
-	        AND m.tenant_id = y.tenant_id AND m.version = y.version
-	    JOIN d.inbox x ON x.tenant_id = y.tenant_id
-	        AND x.inbox_id = y.inbox_id
+	    -- each by itself: looked up, whatever else there is
+	    CROSS JOIN LATERAL (SELECT z.message_id, z.digest, z.subject, z.rcpt,
+	        z.rfc_message_id, z.created_at FROM d.message z
+	        WHERE z.message_id = y.message_id AND z.tenant_id = y.tenant_id
+	        AND z.version = y.version OFFSET 0) m
+	    CROSS JOIN LATERAL (SELECT z.address FROM d.inbox z
+	        WHERE z.tenant_id = y.tenant_id AND z.inbox_id = y.inbox_id
+	        OFFSET 0) x
 	    JOIN d.tenant t ON t.tenant_id = y.tenant_id
 	    WHERE y.message_id = ANY (ids)
 	    AND (y.tenant_id = ANY (d.cur_tenants())
