@@ -219,6 +219,9 @@ def test_what_a_person_lets_be_sent_again_waits_as_any_other(w, x, su, marked):
 @pytest.mark.parametrize("end", ["refused", "unmarked", "given up", "list"])
 def test_what_a_person_lets_be_sent_again_stays_in_doubt(w, x, su, end):
     """As what the inbox lets (0103): it says nothing of the first dot."""
+    listed = ("SELECT count(*) FROM d.list_entry WHERE entry = 'b@x.example' "
+              "AND ended_at IS NULL")
+    before = one(su, listed)
     m, L = sent_again(w, x, su)
     if end == "given up":
         su.cursor().execute("UPDATE d.send_q SET give_up_at = now() "
@@ -230,7 +233,8 @@ def test_what_a_person_lets_be_sent_again_stays_in_doubt(w, x, su, end):
                      expires=None, reason="r")["status"] == 200
         r = call1(w.wk, "attempt_1", mx="mx.example", tls="", ix=[1], **L)
         su.cursor().execute("UPDATE d.list_entry SET ended_at = now() "
-                            "WHERE entry = 'b@x.example'")
+                            "WHERE entry = 'b@x.example' AND tenant_id = %s "
+                            "AND inbox_id = 0 AND verdict = 's'", (x.tenant,))
         assert (r["go"], r["reason"]) == (False, "list")
     else:
         if end == "refused":
@@ -243,8 +247,7 @@ def test_what_a_person_lets_be_sent_again_stays_in_doubt(w, x, su, end):
     assert rows_of(su, m) == [UNCERTAIN] and maybe(w, x, su, m) == (True, True)
     assert one(su, "SELECT count(*) FROM d.dsn WHERE message_id = %s",
                m["mid"]) == 0
-    assert one(su, "SELECT count(*) FROM d.list_entry WHERE entry = "
-               "'b@x.example' AND ended_at IS NULL") == 0
+    assert one(su, listed) == before
 
 
 def test_an_answer_to_a_persons_second_dot_counts(w, x, su):
