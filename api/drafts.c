@@ -74,7 +74,8 @@ refuse(struct http_request *req, enum err_code code)
 {
 	if (code == E_HELD_LIMIT)
 		http_fail_retry(req, code, 60,
-		    "the inbox has 200 drafts; send or delete some");
+		    "the inbox has room for no more drafts; send or delete "
+		    "some");
 	else if (code == E_STATE_CONFLICT)
 		http_fail(req, code,
 		    "the draft was changed or sent meanwhile; read it again");

@@ -808,6 +808,16 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, n;
 END $$;
 
+-- How many of its own an inbox may have: keys and sessions that live, drafts,
+-- what it blocks, and keys and sessions made in a day. openapi.json tells them.
+CREATE FUNCTION d.keys_most() RETURNS int LANGUAGE sql IMMUTABLE RETURN 50;
+CREATE FUNCTION d.sessions_most() RETURNS int LANGUAGE sql IMMUTABLE
+	RETURN 200;
+CREATE FUNCTION d.drafts_most() RETURNS int LANGUAGE sql IMMUTABLE RETURN 200;
+CREATE FUNCTION d.blocks_most() RETURNS int LANGUAGE sql IMMUTABLE
+	RETURN 1000;
+CREATE FUNCTION d.keys_a_day() RETURNS int LANGUAGE sql IMMUTABLE RETURN 5000;
+
 -- Has the inbox all the keys and sessions that it may make in a day? Each is a
 -- row that stays, and two of the audit log. So few are looked at, however many
 -- there have been.
@@ -815,7 +825,8 @@ CREATE FUNCTION d.keys_made(t bigint, i bigint) RETURNS boolean LANGUAGE sql
 	STABLE AS $$
 	SELECT coalesce((SELECT r.created_at FROM d.credential r
 	    WHERE r.tenant_id = t AND r.inbox_id = i ORDER BY r.key_id DESC
-	    OFFSET 4999 LIMIT 1) > clock_timestamp() - interval '1 day', false)
+	    OFFSET d.keys_a_day() - 1 LIMIT 1)
+	    > clock_timestamp() - interval '1 day', false)
 $$;
 
 -- Sessions: keys for one run of something that is not trusted.
@@ -849,9 +860,10 @@ BEGIN
 	ELSIF c.status = 200 AND (d.keys_made(t, c.inbox_id)
 	    OR (SELECT count(*) FROM (SELECT r.kind, r.revoked_at, r.expires_at
 	    FROM d.credential r WHERE r.tenant_id = t
-	    AND r.inbox_id = c.inbox_id ORDER BY r.key_id DESC LIMIT 5000) z
+	    AND r.inbox_id = c.inbox_id ORDER BY r.key_id DESC
+	    LIMIT d.keys_a_day()) z
 	    WHERE z.kind = 's' AND z.revoked_at IS NULL
-	    AND z.expires_at > clock_timestamp()) >= 200) THEN
+	    AND z.expires_at > clock_timestamp()) >= d.sessions_most()) THEN
 		c.status := 429;
 		c.code := 'held_limit';
 	END IF;

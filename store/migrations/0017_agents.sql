@@ -373,7 +373,8 @@ BEGIN
 		RETURN;
 	END IF;
 	IF NOT fits OR (SELECT count(*) FROM d.draft y WHERE y.tenant_id = t
-	    AND y.inbox_id = c.inbox_id AND y.message_id IS NULL) >= 200 THEN
+	    AND y.inbox_id = c.inbox_id AND y.message_id IS NULL)
+	    >= d.drafts_most() THEN
 		SELECT 429, 'held_limit' INTO status, code;
 		RETURN NEXT;
 		RETURN;
@@ -523,7 +524,7 @@ BEGIN
 	END IF;
 	IF (SELECT count(*) FROM d.list_entry l WHERE l.tenant_id = t
 	    AND l.inbox_id = c.inbox_id AND l.verdict = 'b'
-	    AND l.ended_at IS NULL) >= 1000 THEN
+	    AND l.ended_at IS NULL) >= d.blocks_most() THEN
 		SELECT 429, 'held_limit' INTO status, code;
 		RETURN NEXT;
 		RETURN;
@@ -578,7 +579,7 @@ BEGIN
 	    OR (SELECT count(*) FROM d.credential r WHERE r.tenant_id = t
 	    AND r.inbox_id = c.inbox_id AND r.kind <> 's'
 	    AND r.revoked_at IS NULL AND (r.expires_at IS NULL
-	    OR r.expires_at > clock_timestamp())) >= 50 THEN
+	    OR r.expires_at > clock_timestamp())) >= d.keys_most() THEN
 		SELECT 429, 'held_limit' INTO status, code;
 		RETURN NEXT;
 		RETURN;

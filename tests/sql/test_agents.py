@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
 """What 0017 gives agents: their own lists, further keys of their own inbox."""
+import json
 import os
 from datetime import datetime, timedelta, timezone
 
@@ -7,6 +8,10 @@ import pytest
 
 from pgcluster import call, call1, sha256, submit, uuid7
 from test_gate import Zone, one
+
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
 
 
 def key(x, which="full"):
@@ -212,6 +217,22 @@ def test_an_inbox_has_so_many_keys(w, x, su):
     su.cursor().execute("UPDATE d.credential SET expires_at = now() WHERE "
                         "inbox_id = %s AND label = 'l'", (x.inbox,))
     assert create(w, x)[0]["status"] == 201
+
+
+@pytest.mark.parametrize("limit,op,words", [
+    ("keys_most", "keys_create", "At most %s live keys an inbox"),
+    ("keys_a_day", "keys_create", "%s made in 24 hours"),
+    ("sessions_most", "sessions_create", "At most %s live sessions an inbox"),
+    ("keys_a_day", "sessions_create", "%s made in 24 hours"),
+    ("drafts_most", "drafts_create", "At most %s of an inbox"),
+    ("blocks_most", "lists_create", "At most %s entries")])
+def test_the_document_tells_the_limits(su, limit, op, words):
+    with open(os.path.join(TOP, "api", "openapi.json"), encoding="utf-8") as f:
+        paths = json.load(f)["paths"].values()
+    text, = [o["description"] for p in paths for o in p.values()
+             if isinstance(o, dict) and o.get("operationId") == op]
+    n = one(su, "SELECT d.%s()" % limit)
+    assert words % format(n, ",") in text, text
 
 
 def test_many_sessions_hide_no_key(w, x, su):
