@@ -707,36 +707,25 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, 5::smallint;
 END $$;
 
-CREATE FUNCTION api.mode_lower_1(t bigint, k bigint, a bytea,
-	to_mode smallint) RETURNS TABLE (status int, code text, mode smallint,
-	mode_epoch int) LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.actor = '' AS $$
-#variable_conflict use_column
+-- As an agent may, with a full key: never up, never to read_only.
+CREATE FUNCTION d.mode_lower(t bigint, i bigint, k bigint, to_mode smallint)
+	RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-	c record;
 	m record;
 BEGIN
-	c := d.agent_may(t, k, a, 'f');
-	IF c.status <> 200 THEN
-		RETURN QUERY SELECT c.status, c.code, NULL::smallint, NULL::int;
-		RETURN;
-	END IF;
 	SELECT x.mode, x.mode_epoch INTO m FROM d.inbox x WHERE x.tenant_id = t
-	    AND x.inbox_id = c.inbox_id FOR UPDATE;
-	IF to_mode IS NULL OR to_mode NOT BETWEEN 1 AND 4 OR to_mode > m.mode THEN
-		RETURN QUERY SELECT 403, 'missing_permission', m.mode, m.mode_epoch;
-		RETURN;
+	    AND x.inbox_id = i FOR UPDATE;
+	IF to_mode NOT BETWEEN 1 AND 4 OR to_mode > m.mode THEN
+		RETURN false;
 	END IF;
 	IF to_mode < m.mode THEN
 		UPDATE d.inbox x SET mode = to_mode WHERE x.tenant_id = t
-		    AND x.inbox_id = c.inbox_id RETURNING x.mode, x.mode_epoch
-		    INTO m;
+		    AND x.inbox_id = i RETURNING x.mode, x.mode_epoch INTO m;
 		PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,
-		    'inbox.mode', NULL, json_build_object('inbox', c.inbox_id,
+		    'inbox.mode', NULL, json_build_object('inbox', i,
 		    'mode', to_mode, 'mode_epoch', m.mode_epoch)::text);
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, m.mode, m.mode_epoch;
+	RETURN true;
 END $$;
 
 CREATE FUNCTION api.key_revoke_1(t bigint, k bigint, a bytea, which bigint)
@@ -765,47 +754,6 @@ BEGIN
 	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text, 'key.revoked',
 	    NULL, json_build_object('key', which)::text);
 	RETURN QUERY SELECT 200, NULL::text;
-END $$;
-
-CREATE FUNCTION api.key_rotate_1(t bigint, k bigint, a bytea, auth bytea,
-	wrapped bytea) RETURNS TABLE (status int, code text, key_id bigint)
-	LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.actor = '' AS $$
-#variable_conflict use_column
-DECLARE
-	c record;
-	n bigint;
-BEGIN
-	c := d.agent(t, k, a);
-	IF c.status = 200 AND c.kind = 's' THEN
-		c.status := 403;
-		c.code := 'missing_permission';
-	ELSIF c.status = 200 AND (coalesce(octet_length(auth), 0) <> 32
-	    OR octet_length(key_rotate_1.wrapped) NOT BETWEEN 32 AND 256
-	    OR (c.scope = 's') <> (key_rotate_1.wrapped IS NULL)) THEN
-		c.status := 422;
-		c.code := 'validation_error';
-	END IF;
-	IF c.status <> 200 THEN
-		RETURN QUERY SELECT c.status, c.code, NULL::bigint;
-		RETURN;
-	END IF;
-	INSERT INTO d.credential AS r (tenant_id, inbox_id, kind, scope,
-	    auth_sha256, lineage, label, expires_at)
-	    SELECT t, c.inbox_id, c.kind, c.scope, auth, c.lineage,
-	    'rotated from ' || k::text, o.expires_at FROM d.credential o
-	    WHERE o.tenant_id = t AND o.key_id = k
-	    RETURNING r.key_id INTO n;
-	IF key_rotate_1.wrapped IS NOT NULL THEN
-		INSERT INTO d.key_wrap (tenant_id, inbox_id, key_id, epoch, wrapped)
-		    SELECT t, c.inbox_id, n, x.epoch, key_rotate_1.wrapped
-		    FROM d.inbox x WHERE x.tenant_id = t
-		    AND x.inbox_id = c.inbox_id;
-	END IF;
-	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text, 'key.rotated',
-	    NULL, json_build_object('key', n)::text);
-	RETURN QUERY SELECT 200, NULL::text, n;
 END $$;
 
 -- How many of its own an inbox may have: keys and sessions that live, drafts,
@@ -1059,7 +1007,7 @@ RESET ROLE;
 SET LOCAL ROLE p_submit;
 GRANT EXECUTE ON FUNCTION api.auth_1, api.touch_1, api.submit_1,
 	api.submit_batch_1, api.submit_again_1, api.put_chunk_1, api.claim_1, api.cancel_1,
-	api.mode_lower_1, api.key_revoke_1, api.key_rotate_1,
+	api.key_revoke_1,
 	api.revoked_since_1, api.denied_1, api.run_create_1,
 	api.run_extend_1, api.run_end_1 TO l_gateway;
 GRANT EXECUTE ON FUNCTION api.claim_1 TO l_ctl;

@@ -1477,23 +1477,6 @@ BEGIN
 	    ORDER BY b.block LIMIT least(greatest(lim, 1), 10000);
 END $$;
 
-CREATE FUNCTION api.audit_lag_1() RETURNS TABLE (status int, code text,
-	unsealed bigint, oldest timestamptz, last_block bigint)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	AS $$
-#variable_conflict use_column
-DECLARE
-	b record;
-BEGIN
-	SELECT z.block, z.gen, z.xid, z.n INTO b FROM d.audit_seal z
-	    ORDER BY z.block DESC LIMIT 1;
-	RETURN QUERY SELECT 200, NULL::text, count(*), min(x.at),
-	    coalesce(b.block, 0) FROM (SELECT a.at FROM d.audit a
-	    WHERE (a.gen, a.xid, a.n) > (coalesce(b.gen, 0),
-	    coalesce(b.xid, '0'::xid8), coalesce(b.n, 0))
-	    ORDER BY a.gen, a.xid, a.n LIMIT 100000) x;
-END $$;
-
 -- For api.ready_1: age of the oldest row that no block covers.
 CREATE FUNCTION d.unsealed_seconds() RETURNS int LANGUAGE plpgsql STABLE
 	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -1523,9 +1506,9 @@ GRANT EXECUTE ON FUNCTION api.deployment_init_1, api.tenant_create_1,
 	api.maintain_1, api.doctor_1, api.restore_finish_1 TO l_ctl;
 SET LOCAL ROLE p_seal;
 GRANT EXECUTE ON FUNCTION api.seal_head_1, api.seal_next_1, api.seal_put_1,
-	api.audit_blocks_1, api.audit_rows_1, api.audit_lag_1 TO l_seal;
+	api.audit_blocks_1, api.audit_rows_1 TO l_seal;
 GRANT EXECUTE ON FUNCTION api.seal_head_1, api.audit_blocks_1,
-	api.audit_rows_1, api.audit_lag_1 TO l_ctl;
+	api.audit_rows_1 TO l_ctl;
 SET LOCAL ROLE p_owner;
 GRANT EXECUTE ON FUNCTION d.us(timestamptz) TO p_seal;
 REVOKE CREATE ON SCHEMA d, api FROM p_ctl, p_seal;

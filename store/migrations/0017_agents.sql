@@ -691,7 +691,6 @@ CREATE FUNCTION api.inbox_set_1(t bigint, k bigint, a bytea, to_mode smallint,
 #variable_conflict use_column
 DECLARE
 	c record;
-	r record;
 	old text;
 	new text;
 	add jsonb;
@@ -724,13 +723,11 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	IF inbox_set_1.to_mode IS NOT NULL THEN
-		r := api.mode_lower_1(t, k, a, inbox_set_1.to_mode);
-		IF r.status <> 200 THEN
-			SELECT r.status, r.code INTO status, code;
-			RETURN NEXT;
-			RETURN;
-		END IF;
+	IF inbox_set_1.to_mode IS NOT NULL
+	    AND NOT d.mode_lower(t, c.inbox_id, k, inbox_set_1.to_mode) THEN
+		SELECT 403, 'missing_permission' INTO status, code;
+		RETURN NEXT;
+		RETURN;
 	END IF;
 	IF num_nonnulls(inbox_set_1.name, meta) > 0 THEN
 		UPDATE d.inbox x SET metadata = new, display_name

@@ -241,7 +241,7 @@ def test_handles_are_bound_to_login_key_and_time(db, w, su, x):
     assert seen[-1]["key_id"] is None and seen[-1]["now"]
 
 
-def test_scopes_of_keys(w, x):
+def test_scopes_of_keys(w, x, su):
     full = dict(t=x.tenant, k=x.full_key, a=x.full_a)
     send = dict(t=x.tenant, k=x.send_key, a=x.send_a)
     mine, his = x.message(), x.message(key=(x.full_key, x.full_a))
@@ -255,32 +255,18 @@ def test_scopes_of_keys(w, x):
     assert call1(w.gw, "my_body_1", mid=mine["mid"], from_seq=0, lim=1,
                  **send)["code"] == "missing_permission"
     assert call1(w.gw, "my_get_1", mid=mine["mid"], **full)["wrapped"]
-    assert call1(w.gw, "mode_lower_1", to_mode=1,
+    assert call1(w.gw, "inbox_set_1", to_mode=1, name=None, meta=None,
                  **send)["code"] == "missing_permission"
     assert call1(w.gw, "key_revoke_1", which=x.full_key,
                  **send)["status"] == 404
     # Lowering: never up, never to read_only by the agent.
-    assert call1(w.gw, "mode_lower_1", to_mode=3, **full)["status"] == 403
-    assert call1(w.gw, "mode_lower_1", to_mode=0, **full)["status"] == 403
-    r = call1(w.gw, "mode_lower_1", to_mode=1, **full)
-    assert (r["status"], r["mode"], r["mode_epoch"]) == (200, 1, 2)
-    assert call1(w.gw, "mode_lower_1", to_mode=2, **full)["status"] == 403
-
-
-def test_rotation_keeps_scope_and_lineage(w, x):
-    a2 = os.urandom(32)
-    m = x.message(idem=os.urandom(32))
-    assert submit(w.gw, m)["status"] == 202
-    r = call1(w.gw, "key_rotate_1", t=x.tenant, k=x.send_key, a=x.send_a,
-              auth=sha256(a2), wrapped=None)
-    assert r["status"] == 200
-    # The retry with the new key is still the same submission.
-    again = x.message(key=(r["key_id"], a2), idem=m["idem"],
-                      request=m["request"])
-    got = submit(w.gw, again)
-    assert (got["status"], got["message_id"]) == (200, m["mid"])
-    assert call1(w.gw, "key_rotate_1", t=x.tenant, k=x.send_key, a=x.send_a,
-                 auth=sha256(a2), wrapped=b"w" * 72)["status"] == 422
+    for to_mode, want in ((3, 403), (0, 403), (1, 200), (2, 403)):
+        r = call1(w.gw, "inbox_set_1", to_mode=to_mode, name=None, meta=None,
+                  **full)
+        assert r["status"] == want, to_mode
+    cur = su.cursor()
+    cur.execute("SELECT mode FROM d.inbox WHERE inbox_id = %s", (x.inbox,))
+    assert cur.fetchone() == (1,)
 
 
 def test_claims_work_once(w, x, su):

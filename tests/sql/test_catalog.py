@@ -145,8 +145,7 @@ def test_logins_share_no_agent_and_operator_function(w, su):
     assert "decide_1" not in of["l_ctl"]
     assert not {f for f in of["l_ctl"] if f.startswith("review")}
     assert of["l_seal"] == {"ready_1", "seal_head_1", "seal_next_1",
-                            "seal_put_1", "audit_blocks_1", "audit_rows_1",
-                            "audit_lag_1"}
+                            "seal_put_1", "audit_blocks_1", "audit_rows_1"}
 
 
 def documented():

@@ -414,7 +414,7 @@ WORKER = {"capture_1", "fetch_1", "fetch_body_1", "attempt_1", "dot_1", "done_1"
 # Ends keys, sessions or service for the rest of the run.
 SKIP = {"provisioner_end_1", "provisioner_rotate_1", "password_set_1", "scope_end_1", "session_drop_1",
         "key_revoke_1", "session_end_1", "inbox_reset_1", "operator_disable_1",
-        "key_kill_1", "tenant_set_1", "suspend_1", "key_rotate_1",
+        "key_kill_1", "tenant_set_1", "suspend_1",
         "factor_reset_1", "limits_set_1", "plan_set_1", "seal_put_1", "submit_1",
         "submit_batch_1", "session_create_1", "step_up_password_1"}
 CONTENT = {"my_get_1": ["subject", "rcpts", "inbox_box", "wrapped"],
