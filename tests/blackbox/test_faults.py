@@ -6,6 +6,7 @@ a validating resolver, in a network namespace; DANE and MTA-STS with it.
 """
 import os
 import re
+import time
 
 import pytest
 
@@ -344,4 +345,47 @@ def test_a_policy_outlives_the_worker(world):
     world.r.wait_state(mid, "deferred", timeout=60)
     assert world.r.deliveries(mid)[0]["enhanced"] == "4.7.5"
     assert not row.one.messages
+    assert world.r.worker.stop() == 0
+
+
+def test_an_old_policy_is_asked_for_anew(world):
+    """A day later, though the record has the same id; and the file of policies
+    is written anew when most of its lines count no more."""
+    row = next(x for x in ROWS if x.name == "sts-good")
+    path, now = world.r.path("state", "mta-sts"), int(time.time())
+    with open(path, encoding="ascii") as f:
+        live = {line.split(" ")[0]: line for line in f
+                if int(line.split(" ")[3]) > now}
+    assert live[row.d].split(" ")[1] == "1"
+    live[row.d] = "%s 1 %d %d enforce mx1.%s\n" % (
+        row.d, now - 90000, now + 86400, row.d)
+    with open(path, "w", encoding="ascii") as f:
+        f.write("".join("gone%d.example 1 %d %d enforce mx.gone.example\n" % (
+            n, now - 90000, now - 10) for n in range(600)))
+        f.write(("%s 0 %d %d testing mx.old.example\n" % (
+            row.d, now - 95000, now + 3600)) * 600)
+        f.write("".join(live.values()))
+        f.write("cut.example 1 %d" % now)
+    body = "version: STSv1\r\nmode: enforce\r\nmx: mx9.%s\r\n" \
+        "max_age: 86400\r\n" % row.d
+    world.policies.by_domain[row.d] = (
+        200, {"Content-Type": "text/plain"}, body.encode())
+    asked = world.policies.asked.count("mta-sts.%s/.well-known/mta-sts.txt"
+                                       % row.d)
+    took = len(row.one.messages)
+    world.r.worker = world.r.start("postern-deliver", net=world.net.file)
+    with open(path, encoding="ascii") as f:
+        assert sorted(f) == sorted(live.values())
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert not os.path.exists(path + ".new")
+    mid = world.r.submit(rcpts=["later@" + row.d])
+    world.r.wait_state(mid, "deferred", timeout=60)
+    assert world.r.deliveries(mid)[0]["enhanced"] == "4.7.5"
+    assert len(row.one.messages) == took
+    assert world.policies.asked.count("mta-sts.%s/.well-known/mta-sts.txt"
+                                      % row.d) == asked + 1
+    with open(path, encoding="ascii") as f:
+        last = list(f)[-1].split()
+    assert last[0] == row.d and last[5] == "mx9." + row.d
+    assert int(last[2]) >= now
     assert world.r.worker.stop() == 0
