@@ -916,6 +916,43 @@ def test_a_reached_limit_keeps_no_first_answer_back(gate):
     assert refusal(agent.send(subject="new")) == (429, "rate_limited")
 
 
+def test_it_says_when_it_may_have_been_sent(gate):
+    """A dot that nobody answered stays in doubt, whatever comes of it."""
+    box = gate.add_inbox("doubt@acme.example", "acme")
+    agent = Client(gate, box.key)
+    gate.set_mode(box, 4)
+    path = "/v1/messages/" + stored(agent.send(subject="doubt"))["message_id"]
+
+    def told():
+        doc = agent.get(path)[2]
+        listed, = agent.get("/v1/messages")[2]["messages"]
+        assert [listed[k] for k in ("status", "may_have_been_sent")] == [
+            doc["status"], doc["may_have_been_sent"]]
+        return doc["status"], doc["may_have_been_sent"]
+    assert told() == ("approved", False)
+    mid = gate.sql("SELECT message_id AS i FROM d.message WHERE inbox_id = %s",
+                   box.inbox_id)[0]["i"]
+    # what a worker says of it
+    gate.sql("SELECT * FROM api.claim_due_1('w', 500, 600)", user="l_worker")
+    q, = gate.sql("SELECT tenant_id, domain, lease FROM d.send_q WHERE "
+                  "message_id = %s AND lease IS NOT NULL", mid)
+    lease = (q["tenant_id"], mid, q["domain"], q["lease"])
+    assert gate.api("attempt_1", *lease, "mx.example", "", [1],
+                    user="l_worker")["go"]
+    assert gate.api("dot_1", *lease, [1], user="l_worker")["go"]
+    assert told() == ("sending", False)
+    gate.api("done_1", *lease, [1], [6], [0], [""], [""], 60, "lost",
+             user="l_worker")
+    assert told() == ("uncertain", True)
+    # held again, as after a restore, and taken back by the agent
+    gate.sql("SET ROLE p_ctl; UPDATE d.state SET state = 1, round = round + 1,"
+             " hold_until = now() + interval '1 day', detail = 'restored' "
+             "WHERE message_id = %s RETURNING 1", mid)
+    assert told() == ("held", True)
+    assert agent.call("POST", path + "/cancel")[0] == 200
+    assert told() == ("canceled", True)
+
+
 def test_no_more_than_so_many_wait(gate):
     box = gate.add_inbox("waiting@acme.example", "acme")
     agent = Client(gate, box.key)
