@@ -11,7 +11,9 @@
 #include "api/internal.h"
 #include "base/buf.h"
 
+struct send_draft;
 struct store_draft;
+struct submit_outcome;
 
 /* Attachments get ids; then all of it is checked as if it were sent. */
 void draft_take(
@@ -37,6 +39,14 @@ json_t *draft_head(json_t *doc);
 /* `doc`: head or body, NULL if it does not open. New. */
 json_t *draft_render(
     const struct store_draft *d, json_t *doc, const struct store_cred *cred);
+
+/* draft_go.c: [ends the request] What a draft was sent as. */
+void draft_reply_sent(struct http_request *req, const struct uuid *message);
+/* [ends the request] It was refused, and may be changed and sent again. */
+void draft_stays_after(struct http_request *req, const struct send_draft *draft,
+    const struct submit_outcome *out);
+void draft_stays_faulty(struct http_request *req,
+    const struct send_draft *draft, const struct api_fault *fault);
 
 /* {draft_id} of the path. False: answered with 404. */
 bool draft_id_of(struct http_request *req, struct uuid *id);

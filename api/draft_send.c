@@ -3,8 +3,8 @@
  * draft_send.c - POST .../drafts/{draft_id}/send: the draft is submitted like
  * any mail, and from then on is only a name for its message.
  *
- * One draft is one message. Who asks twice gets the same: while the row is
- * still a draft by its key of repetition, and later by the row itself.
+ * Who asks twice gets the same: while the row is still a draft by its key of
+ * repetition, and later by the row itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,20 +59,6 @@ end_sending(struct sending *s)
 	http_request_on_cancel(req, NULL, NULL);
 	free_sending(s);
 	return req;
-}
-
-/* Sent before. */
-static void
-on_message(void *arg, enum err_code code, const struct store_message *m)
-{
-	struct http_request *req = end_sending(arg);
-
-	if (code != E_NONE) {
-		api_refuse(req, code);
-		return;
-	}
-	http_reply_header(req, "Idempotent-Replay", "true");
-	http_reply_json(req, 202, api_render_submitted(m));
 }
 
 static void
@@ -154,8 +140,7 @@ on_draft(void *arg, enum err_code code, const struct store_draft *d, size_t n)
 		return;
 	}
 	if (!uuid_eq(&d->message, &none)) {
-		s->looking = store_message_get(
-		    api_cred(s->req), &d->message, on_message, s);
+		draft_reply_sent(end_sending(s), &d->message);
 		return;
 	}
 	s->version = d->version;

@@ -28,7 +28,12 @@ static json_t *
 inbox_json(const struct store_cred *cred, const struct store_inbox *inbox)
 {
 	json_t *doc = api_render_inbox(cred);
+	/* The database writes 1e20 with all its digits. */
 	json_t *metadata = json_loads(inbox->metadata, 0, NULL);
+
+	if (metadata == NULL)
+		metadata =
+		    json_loads(inbox->metadata, JSON_DECODE_INT_AS_REAL, NULL);
 
 	json_object_set_new(doc, "display_name",
 	    api_json_strn(inbox->display_name, strlen(inbox->display_name)));

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/draft.h"
 #include "api/send.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -37,7 +38,7 @@ struct send {
 	uint64_t start_ms;
 	bool finished;
 
-	struct uuid draft; /* all zero: none */
+	struct send_draft draft; /* id all zero: none */
 	struct store_draft_op *ending; /* of the draft */
 	json_t *answer; /* meanwhile */
 };
@@ -211,10 +212,21 @@ request_hash(struct http_request *req, const char *path,
 	return made;
 }
 
-/* `own_key`: the key of repetition, whatever the request has; NULL: none. */
+/* [ends the request] */
+static void
+refuse_root(struct http_request *req, const struct send_draft *draft,
+    const struct api_fault *fault)
+{
+	if (draft != NULL)
+		draft_stays_faulty(req, draft, fault);
+	else
+		api_fault_reply(req, fault);
+}
+
+/* With a draft its own key of repetition, whatever the request has. */
 static void
 send_root(struct http_request *req, json_t *root, const char *path,
-    const struct uuid *draft, const char *own_key)
+    const struct send_draft *draft, const char *own_key)
 {
 	struct submit_envelope env = {
 		.door = door_of(req),
@@ -243,7 +255,7 @@ send_root(struct http_request *req, json_t *root, const char *path,
 		feed_json(s);
 	} else {
 		send_bytes_free(&bytes);
-		api_fault_reply(req, &fault);
+		refuse_root(req, draft, &fault);
 	}
 	arena_free(&mem);
 }
@@ -254,16 +266,10 @@ send_document(struct http_request *req, json_t *root, const char *path)
 	send_root(req, root, path, NULL, NULL);
 }
 
-/* Its own key has a colon, which no client's has. */
 void
-send_draft(struct http_request *req, json_t *root, const struct uuid *draft,
-    int version)
+send_going(struct http_request *req, json_t *root, const char *path,
+    const struct send_draft *draft, const char *key)
 {
-	char id[UUID_ID_MAX], path[80], key[UUID_ID_MAX + 8];
-
-	uuid_to_id(id, "dft_", draft);
-	snprintf(path, sizeof(path), "/v1/drafts/%s/send?%d", id, version);
-	snprintf(key, sizeof(key), "draft:%s", id);
 	send_root(req, root, path, draft, key);
 }
 
@@ -465,8 +471,8 @@ count(const struct send *s, const struct submit_outcome *out)
 		    (int64_t)(clock_mono_ms() - s->start_ms) * 1000);
 }
 
-static void
-refuse(struct http_request *req, const struct submit_outcome *out)
+void
+send_refuse(struct http_request *req, const struct submit_outcome *out)
 {
 	enum err_code code = out->code;
 	const char *text = out->text;
@@ -480,8 +486,33 @@ refuse(struct http_request *req, const struct submit_outcome *out)
 		store_denied(api_cred(req), "sender_mismatch", text);
 	if (out->wait > 0)
 		http_fail_retry(req, code, out->wait, "%s", text);
+	else if (out->field != NULL)
+		http_fail_field(req, code, out->field, "%s", text);
 	else
 		http_fail(req, code, "%s", text);
+}
+
+static bool
+is_draft(const struct send *s)
+{
+	static const struct uuid none;
+
+	return !uuid_eq(&s->draft.id, &none);
+}
+
+/* Where it is not known whether it was stored, a draft goes on being sent. */
+static void
+refuse_send(struct send *s, const struct submit_outcome *out)
+{
+	struct http_request *req = s->req;
+	struct send_draft draft = s->draft;
+	bool stays = is_draft(s) && out->code != E_STORE_UNAVAILABLE;
+
+	send_free(s);
+	if (stays)
+		draft_stays_after(req, &draft, out);
+	else
+		send_refuse(req, out);
 }
 
 static void
@@ -515,7 +546,6 @@ on_gone_stored(void *arg)
 static void
 on_stored(void *arg, const struct submit_outcome *out)
 {
-	static const struct uuid none;
 	struct send *s = arg;
 
 	http_request_on_cancel(s->req, NULL, NULL);
@@ -523,19 +553,18 @@ on_stored(void *arg, const struct submit_outcome *out)
 	api_rate_limit(s->req, out->limit_name, out->limit, out->limit_left,
 	    out->limit_reset);
 	if (out->code != E_NONE) {
-		refuse(s->req, out);
-		send_free(s);
+		refuse_send(s, out);
 		return;
 	}
 	log_stored(s, out);
 	if (out->replay)
 		http_reply_header(s->req, "Idempotent-Replay", "true");
 	s->answer = submitted(out);
-	if (uuid_eq(&s->draft, &none)) {
+	if (!is_draft(s)) {
 		answer(s);
 		return;
 	}
 	http_request_on_cancel(s->req, on_gone_stored, s);
 	s->ending = store_draft_end(
-	    api_cred(s->req), &s->draft, &out->message, on_draft_ended, s);
+	    api_cred(s->req), &s->draft.id, &out->message, on_draft_ended, s);
 }

@@ -124,7 +124,6 @@ void send_take_json(struct submit_envelope *env, struct arena *mem,
  * from; `path` names what the request asks for, whatever alias it came by.
  */
 void send_document(struct http_request *req, json_t *root, const char *path);
-/* The same for version `version` of a draft, which ends when it is stored. */
 /*
  * forward.c: send the message `id` on, with what `root` (taken over) says. As
  * `draft` in this version, or of the route itself (NULL).
@@ -132,8 +131,23 @@ void send_document(struct http_request *req, json_t *root, const char *path);
 void forward_begin(struct http_request *req, json_t *root,
     const struct uuid *id, const struct uuid *draft, int version);
 
+/*
+ * draft_go.c: the same as send_document() for version `version` of a draft,
+ * which ends when it is stored.
+ */
 void send_draft(struct http_request *req, json_t *root,
     const struct uuid *draft, int version);
+
+/* A draft that is being sent, see store_draft_go(). */
+struct send_draft {
+	struct uuid id;
+	int64_t at;
+};
+/* [ends the request] `key`: the key of repetition, whatever `req` has. */
+void send_going(struct http_request *req, json_t *root, const char *path,
+    const struct send_draft *draft, const char *key);
+/* [ends the request] Say why nothing was stored. */
+void send_refuse(struct http_request *req, const struct submit_outcome *out);
 
 /* Would `root` be taken? It may be without recipients. */
 void send_check_json(

@@ -37,6 +37,7 @@ struct store_draft_op {
 		store_drafts_fn *read;
 		store_draft_put_fn *put;
 		store_draft_end_fn *end;
+		store_draft_go_fn *go;
 	} done;
 	void *arg;
 };
@@ -318,6 +319,39 @@ store_draft_put(const struct store_cred *cred,
 }
 
 static void
+on_go(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct store_draft_op *op = arg;
+	enum err_code code = store_row_code(err, res);
+	bool sent = code == E_NONE && !pg_is_null(res, 0, "message_id");
+	struct uuid message = sent ? pg_get_uuid(res, 0, "message_id") : none;
+	int64_t at = code == E_NONE && !sent ? pg_get_time(res, 0, "at") : 0;
+
+	op->done.go(op->arg, code, sent ? &message : NULL, at);
+	free_op(op);
+}
+
+struct store_draft_op *
+store_draft_go(const struct store_cred *cred, const struct uuid *id,
+    int version, const unsigned char key[32], store_draft_go_fn *done,
+    void *arg)
+{
+	struct store_draft_op *op = xcalloc(1, sizeof(*op));
+	struct pg_args args = { 0 };
+
+	op->done.go = done;
+	op->arg = arg;
+	store_cred_args(&args, cred);
+	pg_uuid(&args, id);
+	pg_i16(&args, version);
+	pg_bytes(&args, key, 32);
+	op->req = pg_call_move(cred->store->pool,
+	    "select * from api.draft_go_1($1,$2,$3,$4,$5,$6)", &args, on_go,
+	    op);
+	return op;
+}
+
+static void
 on_end(void *arg, enum pg_err err, const struct pg_result *res)
 {
 	struct store_draft_op *op = arg;
@@ -340,5 +374,23 @@ store_draft_end(const struct store_cred *cred, const struct uuid *id,
 	pg_uuid(&args, sent);
 	op->req = pg_call_move(cred->store->pool,
 	    "select * from api.draft_end_1($1,$2,$3,$4,$5)", &args, on_end, op);
+	return op;
+}
+
+struct store_draft_op *
+store_draft_stay(const struct store_cred *cred, const struct uuid *id,
+    int64_t at, store_draft_end_fn *done, void *arg)
+{
+	struct store_draft_op *op = xcalloc(1, sizeof(*op));
+	struct pg_args args = { 0 };
+
+	op->done.end = done;
+	op->arg = arg;
+	store_cred_args(&args, cred);
+	pg_uuid(&args, id);
+	pg_time(&args, at);
+	op->req = pg_call_move(cred->store->pool,
+	    "select * from api.draft_stay_1($1,$2,$3,$4,$5)", &args, on_end,
+	    op);
 	return op;
 }

@@ -72,10 +72,25 @@ typedef void store_draft_put_fn(void *arg, enum err_code code,
 struct store_draft_op *store_draft_put(const struct store_cred *cred,
     const struct store_draft_put *put, store_draft_put_fn *done, void *arg);
 
+/*
+ * Send version `version` under `key` (submit_key_hash()): from now on only this
+ * line of keys does, and nobody changes it, until it is ended or stays.
+ * `message`: what it was sent as before, else NULL.
+ */
+typedef void store_draft_go_fn(
+    void *arg, enum err_code code, const struct uuid *message, int64_t at);
+struct store_draft_op *store_draft_go(const struct store_cred *cred,
+    const struct uuid *id, int version, const unsigned char key[32],
+    store_draft_go_fn *done, void *arg);
+
 /* Delete it, or, with `sent`, keep only what it was sent as. */
 typedef void store_draft_end_fn(void *arg, enum err_code code);
 struct store_draft_op *store_draft_end(const struct store_cred *cred,
     const struct uuid *id, const struct uuid *sent, store_draft_end_fn *done,
     void *arg);
+
+/* What began `at` was refused. */
+struct store_draft_op *store_draft_stay(const struct store_cred *cred,
+    const struct uuid *id, int64_t at, store_draft_end_fn *done, void *arg);
 
 #endif

@@ -428,12 +428,25 @@ count(const struct submit *s, const struct commit_result *r)
 		metrics_inc(M_LIMIT, "store", "refused");
 }
 
+/* The database looks behind what was stored before, and has no words. */
+static void
+say_what(struct submit_outcome *out, const struct submit *s)
+{
+	if (out->code != E_VALIDATION_ERROR || s->env.not_after == 0 ||
+	    s->env.not_after > clock_real_us())
+		return;
+	out->field = "not_after";
+	snprintf(out->text, sizeof(out->text), "lies in the past");
+}
+
 static void
 report(struct submit *s, const struct commit_result *r)
 {
 	struct submit_outcome out = { .code = s->code };
 
 	snprintf(out.text, sizeof(out.text), "%s", s->why);
+	if (r != NULL)
+		say_what(&out, s);
 	if (s->charge.window != NULL) {
 		out.limit_name = s->charge.window;
 		out.limit = s->charge.limit;

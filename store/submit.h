@@ -64,6 +64,7 @@ struct submit_envelope {
 struct submit_outcome {
 	enum err_code code; /* 0 = stored */
 	char text[200]; /* what was wrong with what was given; "" = none */
+	const char *field; /* of the envelope; NULL = none, or not known */
 	unsigned wait; /* seconds until it can work, 0 = unknown */
 
 	/* when stored, or found stored before */
@@ -120,6 +121,9 @@ void submit_cancel(struct submit *sub);
 
 /* The id the message will have. */
 struct uuid submit_id(const struct submit *sub);
+
+/* The key of repetition that `idem_key` is in the store. */
+void submit_key_hash(unsigned char out[32], struct str idem_key);
 
 /*
  * Hash of a REST request for replay checks, keyed with the credential's

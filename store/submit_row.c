@@ -266,6 +266,18 @@ compute_digest(struct submit *s, const struct freeze_info *info)
 	digest_compute(s->digest, &in);
 }
 
+void
+submit_key_hash(unsigned char out[32], struct str idem_key)
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+	BUG_ON(ctx == NULL || !EVP_DigestInit_ex(ctx, sha256_md(), NULL));
+	EVP_DigestUpdate(ctx, "r:", 2);
+	EVP_DigestUpdate(ctx, idem_key.p, idem_key.n);
+	EVP_DigestFinal_ex(ctx, out, NULL);
+	EVP_MD_CTX_free(ctx);
+}
+
 /* Decision D15: the header, or the client's own Message-ID and all it sent. */
 bool
 submit_fill_key(struct submit *s)
@@ -281,17 +293,15 @@ submit_fill_key(struct submit *s)
 		      (s->env.door == SUBMIT_SMTP && info->has_message_id);
 	if (!s->has_idem)
 		return false;
+	if (s->env.idem_key.n > 0) {
+		submit_key_hash(s->idem, s->env.idem_key);
+		return true;
+	}
 	ctx = EVP_MD_CTX_new();
 	BUG_ON(ctx == NULL || !EVP_DigestInit_ex(ctx, sha256_md(), NULL));
-	if (s->env.idem_key.n > 0) {
-		EVP_DigestUpdate(ctx, "r:", 2);
-		EVP_DigestUpdate(ctx, s->env.idem_key.p, s->env.idem_key.n);
-	} else {
-		EVP_DigestUpdate(ctx, "s:", 2);
-		EVP_DigestUpdate(
-		    ctx, info->message_id, strlen(info->message_id));
-		EVP_DigestUpdate(ctx, s->request, sizeof(s->request));
-	}
+	EVP_DigestUpdate(ctx, "s:", 2);
+	EVP_DigestUpdate(ctx, info->message_id, strlen(info->message_id));
+	EVP_DigestUpdate(ctx, s->request, sizeof(s->request));
 	EVP_DigestFinal_ex(ctx, s->idem, NULL);
 	EVP_MD_CTX_free(ctx);
 	return true;

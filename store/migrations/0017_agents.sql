@@ -7,7 +7,8 @@ GRANT CREATE ON SCHEMA d, api TO p_submit, p_read, p_relay, p_ctl;
 -- Mail that is not submitted yet. What it says is sealed to the inbox and to
 -- nobody else: an operator sees it once it is sent. `head` is what a list
 -- shows of it, `body` all of it. A draft that was sent is an empty row that
--- knows its message, so that sending it again finds it.
+-- knows its message, so that sending it again finds it. `going_*`: which key's
+-- line is sending it since when, and its key of repetition there.
 CREATE TABLE d.draft (
 	draft_id uuid NOT NULL,
 	tenant_id bigint NOT NULL,
@@ -20,12 +21,16 @@ CREATE TABLE d.draft (
 	head bytea CHECK (octet_length(head) <= 32768),
 	body bytea CHECK (octet_length(body) <= 1200000),
 	message_id uuid,
+	going_line bigint,
+	going_key bytea CHECK (octet_length(going_key) = 32),
+	going_at timestamptz,
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	PRIMARY KEY (draft_id, tenant_id),
 	FOREIGN KEY (tenant_id, inbox_id) REFERENCES d.inbox,
 	CHECK ((message_id IS NULL) = (head IS NOT NULL)),
-	CHECK ((head IS NULL) = (body IS NULL)));
+	CHECK ((head IS NULL) = (body IS NULL)),
+	CHECK (num_nulls(going_line, going_key, going_at) IN (0, 3)));
 ALTER TABLE d.draft ALTER body SET STORAGE EXTERNAL;
 CREATE INDEX draft_inbox ON d.draft (tenant_id, inbox_id, draft_id)
 	WHERE message_id IS NULL;
@@ -34,7 +39,8 @@ CREATE UNIQUE INDEX draft_key ON d.draft (tenant_id, inbox_id, key_sha256)
 CREATE INDEX draft_sent ON d.draft (updated_at) WHERE message_id IS NOT NULL;
 ALTER TABLE d.draft ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 GRANT SELECT, INSERT, DELETE, UPDATE (version, inbox_epoch, inbox_box, head,
-	body, message_id, updated_at) ON d.draft TO p_submit;
+	body, message_id, going_line, going_key, going_at, updated_at) ON d.draft
+	TO p_submit;
 GRANT SELECT ON d.draft TO p_read;
 CREATE POLICY p_submit_box ON d.draft TO p_submit
 	USING ((tenant_id::text || '.' || inbox_id::text)
@@ -287,6 +293,94 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, n;
 END $$;
 
+-- May the draft be changed? Not while it is sent: what is stored would not be
+-- what leaves, and the mail of two keys not one. A submission ends long before
+-- five minutes are over; what it stored says so, even if nobody could answer.
+CREATE FUNCTION d.draft_free(t bigint, i bigint, draft uuid) RETURNS boolean
+	LANGUAGE plpgsql AS $$
+DECLARE
+	f record;
+	m uuid;
+BEGIN
+	SELECT y.message_id, y.going_line, y.going_key, y.going_at INTO f
+	    FROM d.draft y WHERE y.draft_id = draft AND y.tenant_id = t
+	    AND y.inbox_id = i FOR UPDATE;
+	IF f.message_id IS NOT NULL OR f.going_line IS NULL THEN
+		RETURN f.message_id IS NULL;
+	END IF;
+	SELECT z.message_id INTO m FROM d.idem z WHERE z.tenant_id = t
+	    AND z.inbox_id = i AND z.lineage = f.going_line
+	    AND z.key_sha256 = f.going_key;
+	IF m IS NOT NULL THEN
+		UPDATE d.draft y SET message_id = m, head = NULL, body = NULL,
+		    updated_at = clock_timestamp() WHERE y.draft_id = draft
+		    AND y.tenant_id = t AND y.inbox_id = i;
+	END IF;
+	RETURN m IS NULL
+	    AND f.going_at < clock_timestamp() - interval '5 minutes';
+END $$;
+
+-- Version `ver` of a draft is about to be submitted under `idem`; with a
+-- message_id it was before.
+CREATE FUNCTION api.draft_go_1(t bigint, k bigint, a bytea, draft uuid,
+	ver smallint, idem bytea) RETURNS TABLE (status int, code text,
+	message_id uuid, at timestamptz) LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
+	SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+	f record;
+	free boolean;
+BEGIN
+	PERFORM set_config('synchronous_commit', 'on', true);
+	c := d.agent_may(t, k, a, 'f');
+	IF c.status <> 200 THEN
+		SELECT c.status, c.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	free := d.draft_free(t, c.inbox_id, draft);
+	SELECT y.message_id, y.version, y.going_line INTO f FROM d.draft y
+	    WHERE y.draft_id = draft AND y.tenant_id = t
+	    AND y.inbox_id = c.inbox_id;
+	IF NOT FOUND THEN
+		SELECT 404, 'not_found' INTO status, code;
+	ELSIF f.message_id IS NOT NULL THEN
+		SELECT 200, f.message_id INTO status, message_id;
+	ELSIF f.version IS DISTINCT FROM ver OR octet_length(idem)
+	    IS DISTINCT FROM 32 OR NOT free
+	    AND f.going_line IS DISTINCT FROM c.lineage THEN
+		SELECT 409, 'state_conflict' INTO status, code;
+	ELSE
+		-- The same key twice is one submission to the store.
+		UPDATE d.draft y SET going_line = c.lineage, going_key = idem,
+		    going_at = clock_timestamp() WHERE y.draft_id = draft
+		    AND y.tenant_id = t AND y.inbox_id = c.inbox_id
+		    RETURNING 200, y.going_at INTO status, at;
+	END IF;
+	RETURN NEXT;
+END $$;
+
+-- It was refused: the draft goes on, unless another call sends it since.
+CREATE FUNCTION api.draft_stay_1(t bigint, k bigint, a bytea, draft uuid,
+	at timestamptz) RETURNS TABLE (status int, code text) LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.boxes = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	c record;
+BEGIN
+	c := d.agent_may(t, k, a, 'f');
+	IF c.status = 200 THEN
+		UPDATE d.draft y SET going_line = NULL, going_key = NULL,
+		    going_at = NULL WHERE y.draft_id = draft AND y.tenant_id = t
+		    AND y.inbox_id = c.inbox_id AND y.message_id IS NULL
+		    AND y.going_line = c.lineage AND y.going_at = draft_stay_1.at;
+	END IF;
+	RETURN QUERY SELECT c.status, c.code;
+END $$;
+
 -- A draft, new (ver 0) or in place of version `ver`. `idem` is NULL or the
 -- SHA-256 of a key: a new draft under a known key is the one it made.
 CREATE FUNCTION api.draft_put_1(t bigint, k bigint, a bytea, draft uuid,
@@ -302,6 +396,7 @@ DECLARE
 	f record;
 	room bigint;
 	fits boolean;
+	free boolean;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	c := d.agent_may(t, k, a, 'f');
@@ -337,13 +432,15 @@ BEGIN
 		RETURN;
 	END IF;
 	IF ver > 0 THEN
+		free := d.draft_free(t, c.inbox_id, draft);
 		UPDATE d.draft y SET version = y.version + 1,
 		    inbox_epoch = draft_put_1.epoch, inbox_box = draft_put_1.box,
 		    head = draft_put_1.head, body = draft_put_1.body,
+		    going_line = NULL, going_key = NULL, going_at = NULL,
 		    updated_at = clock_timestamp()
 		    WHERE y.draft_id = draft AND y.tenant_id = t
 		    AND y.inbox_id = c.inbox_id AND y.version = ver
-		    AND y.message_id IS NULL
+		    AND free
 		    RETURNING y.draft_id, y.version, y.created_at, y.updated_at
 		    INTO f;
 		IF FOUND THEN
@@ -411,6 +508,12 @@ BEGIN
 		RETURN;
 	END IF;
 	IF sent IS NULL THEN
+		IF NOT d.draft_free(t, c.inbox_id, draft) AND EXISTS (SELECT 1
+		    FROM d.draft y WHERE y.draft_id = draft AND y.tenant_id = t
+		    AND y.inbox_id = c.inbox_id AND y.message_id IS NULL) THEN
+			RETURN QUERY SELECT 409, 'state_conflict';
+			RETURN;
+		END IF;
 		DELETE FROM d.draft y WHERE y.draft_id = draft AND y.tenant_id = t
 		    AND y.inbox_id = c.inbox_id AND y.message_id IS NULL;
 	ELSIF EXISTS (SELECT 1 FROM d.state s WHERE s.message_id = sent
@@ -1862,7 +1965,8 @@ END $$;
 
 RESET ROLE;
 SET LOCAL ROLE p_submit;
-GRANT EXECUTE ON FUNCTION api.draft_put_1, api.draft_end_1, api.label_1,
+GRANT EXECUTE ON FUNCTION api.draft_put_1, api.draft_go_1, api.draft_stay_1,
+	api.draft_end_1, api.label_1,
 	api.inbox_set_1, api.sandbox_gone_1, api.block_1, api.key_create_1,
 	api.grant_accept_1, api.grant_leave_1 TO l_gateway;
 SET LOCAL ROLE p_read;

@@ -71,6 +71,9 @@ CREATE POLICY p_owner_end ON d.inbox_key TO p_owner USING (true);
 CREATE POLICY p_owner_end ON d.tenant_key TO p_owner USING (true);
 CREATE POLICY p_owner_end ON d.address TO p_owner USING (true);
 CREATE POLICY p_owner_end ON d.inbox FOR SELECT TO p_owner USING (true);
+CREATE POLICY p_owner_end ON d.draft FOR DELETE TO p_owner
+	USING (EXISTS (SELECT 1 FROM d.inbox x WHERE x.tenant_id = draft.tenant_id
+	    AND x.inbox_id = draft.inbox_id AND x.deleted_at IS NOT NULL));
 
 CREATE FUNCTION d.shred(t bigint, i bigint) RETURNS void LANGUAGE plpgsql
 	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -85,8 +88,9 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.shred(bigint, bigint) TO p_ctl;
 
--- Of inboxes that ended: bodies at once, 1,000 messages a call; the address
--- after 90 days, when somebody else may have it.
+-- Of inboxes that ended: drafts, which nothing opens any more, and bodies at
+-- once, 1,000 messages a call; the address after 90 days, when somebody else
+-- may have it.
 CREATE FUNCTION d.sweep_ended() RETURNS int LANGUAGE plpgsql
 	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -100,6 +104,8 @@ BEGIN
 	    LIMIT 1000) s WHERE b.message_id = s.message_id
 	    AND b.tenant_id = s.tenant_id;
 	GET DIAGNOSTICS n = ROW_COUNT;
+	DELETE FROM d.draft y USING d.inbox x WHERE x.tenant_id = y.tenant_id
+	    AND x.inbox_id = y.inbox_id AND x.deleted_at IS NOT NULL;
 	DELETE FROM d.address a USING d.inbox x WHERE x.tenant_id = a.tenant_id
 	    AND x.inbox_id = a.inbox_id
 	    AND x.deleted_at < clock_timestamp() - interval '90 days';

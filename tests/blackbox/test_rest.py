@@ -510,6 +510,23 @@ def test_mail_for_later(gate, bot):
     assert bot.call("POST", path)[2]["status"] == "canceled"
 
 
+def test_a_last_hour_that_is_over(bot):
+    """Refused with its name; what was stored before it is still found."""
+    got = bot.send(not_after="2020-01-31T12:00:00Z")
+    assert refusal(got) == (422, "validation_error")
+    assert (got[2]["field"], got[2]["message"]) == (
+        "not_after", "lies in the past")
+    until = time.time() + 2
+    mail = {"subject": "in time", "not_after": time.strftime(
+        "%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))}
+    key = {"Idempotency-Key": "in-time"}
+    doc = stored(bot.send(key, **mail))
+    postern.wait_until("it is over", lambda: time.time() > until)
+    again = bot.send(key, **mail)
+    assert stored(again)["message_id"] == doc["message_id"]
+    assert again[1]["idempotent-replay"] == "true"
+
+
 @pytest.mark.parametrize("address", [
     "", "ada", "@example.org", "ada@", "ada@@example.org", "ada@exa mple.org",
     "ada@example..org", "<ada@example.org", "ada@example.org>",
@@ -675,6 +692,16 @@ def test_list_pages_and_filters(gate):
                        (Client(gate, box.smtp_key), "")):
         got = who.get("/v1/messages?%slimit=3&page_token=%s" % (query, token))
         assert refusal(got) == (422, "validation_error")
+
+
+def test_a_filter_given_twice_is_refused(bot):
+    """Only one of them would hold."""
+    for query in ("labels=a&labels=b", "status=held&limit=1&status=sent",
+                  "limit=1&%6cimit=1", "x&x"):
+        got = bot.get("/v1/messages?" + query)
+        assert refusal(got) == (422, "validation_error"), query
+        assert got[2]["field"] == query.split("=")[0].split("&")[0]
+    assert bot.get("/v1/messages?limit=1&status=held&")[0] == 200
 
 
 @pytest.mark.parametrize("query,want", [

@@ -2,6 +2,7 @@
 """/v0 with the stock npm client; replies and threads with our own."""
 
 import base64
+import contextlib
 import http.client
 import http.server
 import os
@@ -553,9 +554,6 @@ def test_a_draft_is_one_message(bot, gate):
     for one in again:
         assert one[1]["idempotent-replay"] == "true"
         assert stored(one)["message_id"] == first["message_id"]
-    assert bot.get("/v1/drafts/" + doc["draft_id"])[0] == 200
-    last = bot.call("POST", path, {})
-    assert stored(last)["message_id"] == first["message_id"]
     assert bot.get("/v1/drafts/" + doc["draft_id"])[0] == 404
     rows = gate.sql("SELECT 1 FROM d.message WHERE subject = 'only once'")
     assert len(rows) == 1
@@ -563,6 +561,87 @@ def test_a_draft_is_one_message(bot, gate):
                    "(SELECT message_id FROM d.message WHERE subject = "
                    "'only once')")
     assert row[0]["head"] is None and row[0]["body"] is None
+
+
+@contextlib.contextmanager
+def no_submission_ends(gate):
+    """They wait for the counter of their inbox."""
+    lock = gate.connect()
+    lock.autocommit = False
+    with lock.cursor() as cur:
+        cur.execute("SELECT 1 FROM d.quota WHERE inbox_id = %s FOR UPDATE",
+                    (gate.box.inbox_id,))
+    try:
+        yield
+    finally:
+        lock.rollback()
+        lock.close()
+
+
+def under_way(call, *args):
+    got = {}
+    t = threading.Thread(target=lambda: got.update(answer=call(*args)))
+    t.start()
+
+    def answer():
+        t.join(30)
+        return got["answer"]
+    return answer
+
+
+def test_a_draft_that_is_being_sent_is_nobody_elses(bot, gate):
+    """Not another key's, nor to be changed or deleted: what was answered
+    200 would be what does not leave."""
+    more = bot.call("POST", "/v1/inboxes/me/api-keys", {"scope": "full"})[2]
+    gate.issued.update(leaks.of_token("more", more["key"]))
+    other = Client(gate, more["key"])
+    doc = draft(bot, to=MAIL["to"], subject="by two keys", text="first")
+    path = "/v1/drafts/" + doc["draft_id"]
+    with no_submission_ends(gate):
+        sending = under_way(bot.call, "POST", path + "/send", {})
+        postern.wait_until("the draft is being sent", lambda: gate.sql(
+            "SELECT 1 FROM d.draft WHERE going_line IS NOT NULL"))
+        refused = other.call("POST", path + "/send", {})
+        assert refusal(refused) == (409, "state_conflict")
+        assert refused[1]["retry-after"] == "1"
+        assert refusal(other.call("DELETE", path)) == (409, "state_conflict")
+        changing = under_way(other.call, "PATCH", path, {"text": "second"})
+    sent = stored(sending())
+    assert changing()[0] in (404, 409)
+    again = other.call("POST", path + "/send", {})
+    assert stored(again)["message_id"] == sent["message_id"]
+    assert again[1]["idempotent-replay"] == "true"
+    rows = gate.sql("SELECT 1 FROM d.message WHERE subject = 'by two keys'")
+    assert len(rows) == 1
+    assert bot.get("/v1/messages/" + sent["message_id"])[2][
+        "text"].strip() == "first"
+
+
+def test_a_draft_that_was_refused_goes_on(bot, gate):
+    doc = draft(bot, subject="refused", not_after="2020-01-01T00:00:00Z")
+    path = "/v1/drafts/" + doc["draft_id"]
+    for fix in ({"to": MAIL["to"]}, {"not_after": None}):
+        assert refusal(bot.call("POST", path + "/send", {}))[0] == 422
+        assert bot.call("PATCH", path, fix)[0] == 200, fix
+    assert stored(bot.call("POST", path + "/send", {}))
+
+
+def test_a_draft_that_nobody_came_back_for(bot, gate):
+    """Its key died in between, and nothing was stored."""
+    doc = draft(bot, to=MAIL["to"], subject="left", text="x")
+    path = "/v1/drafts/" + doc["draft_id"]
+    left = ("UPDATE d.draft SET going_line = 999, going_key = sha256('x'), "
+            "going_at = clock_timestamp() - %s::interval "
+            "WHERE message_id IS NULL AND version = %s")
+    gate.sql(left, "4 minutes", 1)
+    assert refusal(bot.call("PATCH", path, {"text": "y"})) == (
+        409, "state_conflict")
+    assert refusal(bot.call("POST", path + "/send")) == (
+        409, "state_conflict")
+    gate.sql(left, "6 minutes", 1)
+    assert bot.call("PATCH", path, {"text": "y"})[0] == 200
+    gate.sql(left, "6 minutes", 2)
+    assert stored(bot.call("POST", path + "/send"))
 
 
 def test_a_draft_changed_meanwhile(bot, gate):
@@ -628,6 +707,17 @@ def test_what_is_no_label_and_no_name(bot, gate):
     row = gate.sql("SELECT count(*) AS n FROM d.audit WHERE event = "
                    "'inbox.described'")
     assert row[0]["n"] >= 6
+
+
+def test_large_numbers_among_the_metadata(bot):
+    """The database writes them with all their digits."""
+    large = {"metadata": {"a": 1e20, "b": 1.5e300, "c": "text", "d": 7}}
+    try:
+        status, _, doc = bot.call("PATCH", "/v1/inboxes/me", large)
+        assert (status, doc["metadata"]) == (200, large["metadata"])
+        assert bot.get("/v1/inboxes/me")[2]["metadata"] == large["metadata"]
+    finally:
+        bot.call("PATCH", "/v1/inboxes/me", {"metadata": None})
 
 
 def test_usage_counts_by_day_and_status(gate):

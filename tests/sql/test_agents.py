@@ -283,6 +283,45 @@ def test_drafts_count_among_the_bytes(w, x, su):
     assert put_draft(w, x, 500)["status"] == 201
 
 
+def go(w, who, draft, ver=1, idem=b"i" * 32):
+    return call1(w.gw, "draft_go_1", draft=draft, ver=ver, idem=idem, **who)
+
+
+def test_a_draft_goes_once(w, x, su):
+    draft = put_draft(w, x, 10)["draft_id"]
+    y = w.inbox(w.tenants[0], "near-%s" % x.address)
+    z = w.inbox(w.tenants[1], "far-%s@t1.example" % x.address.split("@")[0])
+    for who, want in ((key(y), 404), (key(z), 404), (key(x, "send"), 403),
+                      (session_of(w, x), 403)):
+        assert go(w, who, draft)["status"] == want
+        assert call1(w.gw, "draft_stay_1", draft=draft, at=datetime.now(
+            timezone.utc), **who)["status"] == {404: 200}.get(want, want)
+    _, other = create(w, x, "f")
+    assert go(w, key(x), draft, 2)["code"] == "state_conflict"
+    assert go(w, key(x), draft, idem=b"")["code"] == "state_conflict"
+    first = go(w, key(x), draft)
+    assert (first["status"], first["message_id"]) == (200, None)
+    again = go(w, key(x), draft)
+    assert again["at"] > first["at"]
+    assert go(w, other, draft)["code"] == "state_conflict"
+    stay = dict(draft=draft, at=first["at"], **key(x))
+    call1(w.gw, "draft_stay_1", **stay)  # not the last that sends it
+    assert go(w, other, draft)["code"] == "state_conflict"
+    call1(w.gw, "draft_stay_1", **dict(stay, at=again["at"], **other))
+    assert go(w, other, draft)["code"] == "state_conflict"
+    call1(w.gw, "draft_stay_1", **dict(stay, at=again["at"]))
+    assert go(w, other, draft)["status"] == 200
+    # what the line stored is what the draft was sent as, whoever asks
+    m = x.message(idem=b"i" * 32)
+    su.cursor().execute("UPDATE d.draft SET going_line = (SELECT lineage "
+                        "FROM d.credential WHERE key_id = %s) WHERE draft_id "
+                        "= %s", (m["k"], draft))
+    assert submit(w.gw, m)["status"] == 202
+    assert go(w, key(x), draft)["message_id"] == m["mid"]
+    assert one(su, "SELECT head IS NULL FROM d.draft WHERE draft_id = %s",
+               draft)
+
+
 def test_counting_has_an_end(w, x, su):
     """As if five were a hundred thousand."""
     for _ in range(7):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pgcluster import call, call1, sha256, submit
+from pgcluster import call, call1, sha256, submit, uuid7
 from test_gate import one, state
 
 
@@ -186,8 +186,19 @@ def test_pause_and_delete(w, tok, su):
     assert listed(w, tok)[0]["paused"]
     m = x.message()
     assert submit(w.gw, m)["reasons"] == "paused"
+    kept = w.inbox(w.tenants[0], "kept-%s" % x.address)
+    for who in (x, kept):
+        assert call1(w.gw, "draft_put_1", t=who.tenant, k=who.full_key,
+                     a=who.full_a, draft=uuid7(), ver=0, epoch=1,
+                     box=b"b" * 80, head=b"h", body=b"b", idem=None,
+                     request=os.urandom(32))["status"] == 201
     r = call1(w.gw, "prov_delete_1", which=box, **tok)
     assert (r["status"], r["ended"]) == (200, 1)
+    # what nothing opens any more goes with the next maintenance
+    call(w.ctl, "maintain_1", uid=0, weeks_ahead=4, body_days=30,
+         meta_days=400, after_gap=None)
+    assert [one(su, "SELECT count(*) FROM d.draft WHERE inbox_id = %s",
+                who.inbox) for who in (x, kept)] == [0, 1]
     assert submit(w.gw, x.message())["status"] == 401
     assert listed(w, tok) == []
     w.sweep()
