@@ -177,6 +177,14 @@ do_call(struct http_request *req, json_t *id, json_t *params)
 	}
 }
 
+static bool
+is_response(json_t *root)
+{
+	return json_object_get(root, "method") == NULL &&
+	       (json_object_get(root, "result") != NULL ||
+		   json_object_get(root, "error") != NULL);
+}
+
 static void
 do_message(struct http_request *req, json_t *root)
 {
@@ -190,9 +198,11 @@ do_message(struct http_request *req, json_t *root)
 	    (id != NULL && !json_is_string(id) && !json_is_integer(id)) ||
 	    (params != NULL && !json_is_object(params)))
 		fail(req, 400, NULL, RPC_INVALID_REQUEST, "no JSON-RPC 2.0");
-	else if (id == NULL || method == NULL)
+	else if (id == NULL || is_response(root))
 		/* a notification, or a response to what we never ask */
 		http_reply_empty(req, 202);
+	else if (method == NULL)
+		fail(req, 400, id, RPC_INVALID_REQUEST, "method is no text");
 	else if (strcmp(method, "initialize") == 0)
 		do_initialize(req, id, params);
 	else if (strcmp(method, "ping") == 0)
@@ -203,6 +213,16 @@ do_message(struct http_request *req, json_t *root)
 		do_call(req, id, params);
 	else
 		fail(req, 200, id, RPC_NO_METHOD, "no such method");
+}
+
+static bool
+is_list(const char *p, size_t n)
+{
+	while (n > 0 && strchr(" \t\r\n", *p) != NULL && *p != '\0') {
+		p++;
+		n--;
+	}
+	return n > 0 && *p == '[';
 }
 
 void
@@ -231,7 +251,10 @@ api_op_mcp(struct http_request *req)
 	}
 	body = http_request_body(req, &n);
 	root = api_json_object(body, n, &fault);
-	if (root == NULL)
+	if (root == NULL && is_list(body, n))
+		fail(req, 400, NULL, RPC_INVALID_REQUEST,
+		    "one message in a request: no batches are taken");
+	else if (root == NULL)
 		fail(req, 400, NULL, RPC_PARSE_ERROR, fault.text);
 	else
 		do_message(req, root);

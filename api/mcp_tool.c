@@ -29,6 +29,16 @@ add_encoded(struct buf *out, const char *p, size_t n)
 			buf_printf(out, "%%%02X", (unsigned char)p[i]);
 }
 
+/* To JSON Schema 5.0 is an integer, and some clients know no other numbers. */
+static bool
+is_whole(json_t *v)
+{
+	double d = json_real_value(v);
+
+	return json_is_real(v) && d >= -1e15 && d <= 1e15 &&
+	       d == (double)(long long)d;
+}
+
 static bool
 add_value(struct buf *out, json_t *v)
 {
@@ -38,6 +48,8 @@ add_value(struct buf *out, json_t *v)
 		buf_printf(out, "%lld", (long long)json_integer_value(v));
 	else if (json_is_boolean(v))
 		buf_puts(out, json_is_true(v) ? "true" : "false");
+	else if (is_whole(v))
+		buf_printf(out, "%.0f", json_real_value(v));
 	else
 		return false;
 	return true;
@@ -82,6 +94,15 @@ fill_path(struct buf *target, const char *path, json_t *args, struct buf *why)
 	return true;
 }
 
+/* Null is as if it were not there. */
+static bool
+is_given(json_t *args, const char *name)
+{
+	if (json_is_null(json_object_get(args, name)))
+		json_object_del(args, name);
+	return json_object_get(args, name) != NULL;
+}
+
 static bool
 fill_query(struct buf *target, const char *query, json_t *args, struct buf *why)
 {
@@ -94,7 +115,7 @@ fill_query(struct buf *target, const char *query, json_t *args, struct buf *why)
 		name = str_split(&rest, ' ');
 		buf_clear(&key);
 		buf_add_str(&key, name);
-		if (json_object_get(args, buf_cstr(&key)) == NULL)
+		if (!is_given(args, buf_cstr(&key)))
 			continue;
 		buf_printf(target, "%c%s=", sep, buf_cstr(&key));
 		sep = '&';
@@ -119,7 +140,7 @@ take_idem(struct http_inner_call *call, struct buf *body, json_t *args,
 	json_t *v = json_object_get(args, "idempotency_key");
 	const char *s = json_string_value(v);
 
-	if (v == NULL)
+	if (!is_given(args, "idempotency_key"))
 		return true;
 	if (s == NULL || strlen(s) != json_string_length(v) ||
 	    strpbrk(s, "\r\n") != NULL) {

@@ -17,11 +17,13 @@
 #include <curl/curl.h>
 
 #include "base/buf.h"
+#include "base/queue.h"
 #include "base/xalloc.h"
 #include "ctl/ctl.h"
 
 #define LINE_MAX_BYTES (4u << 20)
 #define CALL_SECONDS 150 /* longer than any wait */
+#define CONNECTIONS_MAX 48 /* the gateway has 100 for an address */
 #define RPC_FAILED -32000
 #define RPC_PARSE_ERROR -32700
 
@@ -29,12 +31,13 @@ struct bridge {
 	CURLM *multi;
 	char *url;
 	struct curl_slist *headers;
-	unsigned open;
+	TAILQ_HEAD(calls, call) calls; /* that are open */
 	bool ended; /* no more input */
 	struct buf in;
 };
 
 struct call {
+	TAILQ_ENTRY(call) link;
 	CURL *easy;
 	json_t *id; /* NULL: a notification, which has no answer */
 	struct buf out, answer;
@@ -95,13 +98,13 @@ is_loopback(const char *url)
 static void
 free_call(struct bridge *b, struct call *call)
 {
+	TAILQ_REMOVE(&b->calls, call, link);
 	curl_multi_remove_handle(b->multi, call->easy);
 	curl_easy_cleanup(call->easy);
 	json_decref(call->id);
 	buf_free(&call->out);
 	buf_free(&call->answer);
 	free(call);
-	b->open--;
 }
 
 static void
@@ -130,7 +133,7 @@ start_call(struct bridge *b, struct str line, json_t *id)
 	if (getenv("SSL_CERT_FILE") != NULL)
 		curl_easy_setopt(easy, CURLOPT_CAINFO, getenv("SSL_CERT_FILE"));
 	curl_multi_add_handle(b->multi, easy);
-	b->open++;
+	TAILQ_INSERT_TAIL(&b->calls, call, link);
 }
 
 static void
@@ -148,19 +151,28 @@ take_line(struct bridge *b, struct str line)
 	json_decref(doc);
 }
 
-/* The gateway's own refusals (401, 429, ...) are no messages of JSON-RPC. */
+/*
+ * The gateway's own refusals (401, 429, ...) are no messages of JSON-RPC; what
+ * it says of a request that is none names no request.
+ */
 static void
 say_refusal(const struct call *call, long status)
 {
 	json_t *doc =
 	    json_loadb((const char *)call->answer.p, call->answer.n, 0, NULL);
+	json_t *error = json_object_get(doc, "error");
 	const char *code = json_string_value(json_object_get(doc, "code"));
 	const char *fix = json_string_value(json_object_get(doc, "fix"));
 	char text[512];
 
 	(void)snprintf(text, sizeof(text), "HTTP %ld %s: %s", status,
 	    code != NULL ? code : "", fix != NULL ? fix : "");
-	say_error(call->id, RPC_FAILED, text);
+	if (json_is_string(json_object_get(error, "message")))
+		say_error(call->id,
+		    (int)json_integer_value(json_object_get(error, "code")),
+		    json_string_value(json_object_get(error, "message")));
+	else
+		say_error(call->id, RPC_FAILED, text);
 	json_decref(doc);
 }
 
@@ -201,6 +213,7 @@ read_input(struct bridge *b)
 		return;
 	if (n <= 0) {
 		b->ended = true;
+		take_line(b, buf_str(&b->in));
 		return;
 	}
 	buf_add(&b->in, piece, (size_t)n);
@@ -215,6 +228,13 @@ read_input(struct bridge *b)
 	}
 }
 
+/* Whoever does not read any more is not answered. */
+static bool
+is_over(const struct bridge *b)
+{
+	return ferror(stdout) || (b->ended && TAILQ_EMPTY(&b->calls));
+}
+
 static void
 run(struct bridge *b)
 {
@@ -222,13 +242,13 @@ run(struct bridge *b)
 	CURLMsg *m;
 	int left;
 
-	while (!b->ended || b->open > 0) {
+	for (;;) {
 		curl_multi_perform(b->multi, &left);
 		while ((m = curl_multi_info_read(b->multi, &left)) != NULL)
 			if (m->msg == CURLMSG_DONE)
 				end_call(b, m->easy_handle, m->data.result);
-		if (b->ended && b->open == 0)
-			break;
+		if (is_over(b))
+			return;
 		input.revents = 0;
 		curl_multi_poll(
 		    b->multi, &input, b->ended ? 0 : 1, 60000, NULL);
@@ -248,8 +268,11 @@ ctl_mcp(struct ctl *ctl, const struct ctl_args *args)
 	if (url == NULL || key == NULL)
 		return ctl_fail(ctl, "POSTERN_URL and POSTERN_KEY must be set");
 	curl_global_init(CURL_GLOBAL_DEFAULT);
+	TAILQ_INIT(&b.calls);
 	b.multi = curl_multi_init();
 	BUG_ON(b.multi == NULL);
+	curl_multi_setopt(
+	    b.multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)CONNECTIONS_MAX);
 	b.url = xasprintf("%s/mcp", url);
 	line = xasprintf("Authorization: Bearer %s", key);
 	b.headers = curl_slist_append(NULL, line);
@@ -259,6 +282,8 @@ ctl_mcp(struct ctl *ctl, const struct ctl_args *args)
 	explicit_bzero(line, strlen(line));
 	free(line);
 	run(&b);
+	while (!TAILQ_EMPTY(&b.calls))
+		free_call(&b, TAILQ_FIRST(&b.calls));
 	curl_slist_free_all(b.headers);
 	curl_multi_cleanup(b.multi);
 	curl_global_cleanup();

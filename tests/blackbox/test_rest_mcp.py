@@ -230,7 +230,9 @@ def test_what_is_no_call(bot):
         status, _, got = bot.call("POST", "/mcp",
                                   dict(doc, jsonrpc="2.0", id="a"))
         assert (status, got["error"]["code"], got["id"]) == (200, code, "a")
-    for body, code in ((b"{", -32700), (b"[]", -32700),
+    for body, code in ((b"{", -32700), (b"[]", -32600),
+                       (b'\n[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+                        -32600), (b'"x"', -32700),
                        (b'{"id":1,"method":"ping"}', -32600)):
         status, _, got = bot.call("POST", "/mcp", body, {
             "Content-Type": "application/json"})
@@ -241,6 +243,30 @@ def test_what_is_no_call(bot):
         "jsonrpc": "2.0", "method": "notifications/initialized"})
     assert (status, got) == (202, b"")
     assert rpc(bot, "ping")[2]["result"] == {}
+
+
+def test_numbers_and_nulls_of_clients(bot):
+    """Some have only floats, some name all that there is."""
+    call(bot, "send", to=["ada@example.org"], subject="floats")
+    got = call(bot, "list", limit=1.0, page_token=None, status=None)
+    assert got["structuredContent"]["limit"] == 1
+    got = call(bot, "send", to=["ada@example.org"], subject="nulls", cc=None,
+               send_at=None, idempotency_key=None)
+    assert got["structuredContent"]["status"] == "held"
+    for limit in (1.5, 1e300, -0.5):
+        doc = bot.call("POST", "/mcp", {
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+                "name": "list", "arguments": {"limit": limit}}})[2]
+        assert doc["error"]["code"] == -32602, limit
+
+
+def test_who_asks_is_answered(bot):
+    for doc in ({"id": 1}, {"id": 1, "method": 5}, {"id": 1, "method": None}):
+        status, _, got = bot.call("POST", "/mcp", dict(doc, jsonrpc="2.0"))
+        assert (status, got["id"], got["error"]["code"]) == (
+            400, 1, -32600), doc
+    for doc in ({"id": 1, "result": {}}, {"id": 1, "error": {}}):
+        assert bot.call("POST", "/mcp", dict(doc, jsonrpc="2.0"))[0] == 202
 
 
 def test_only_the_newest_or_a_known_revision(bot):
@@ -310,6 +336,31 @@ def test_the_program_answers_whatever_comes(gate):
     got = bridge(gate, ping % 4, url="https://127.0.0.1:1")
     assert got[0]["id"] == 4 and "does not answer" in got[0]["error"][
         "message"]
+
+
+def test_the_program_has_an_answer_for_each(gate):
+    """However many there are at once, and whatever is wrong with one."""
+    ping = '{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
+    got = bridge(gate, "".join(ping % n for n in range(150)))
+    assert sorted(a["id"] for a in got if a.get("result") == {}) == list(
+        range(150))
+    got = bridge(gate, '{"jsonrpc":"1.0","id":5,"method":"ping"}\n')
+    assert (got[0]["id"], got[0]["error"]) == (
+        5, {"code": -32600, "message": "no JSON-RPC 2.0"})
+    got = bridge(gate, (ping % 6).rstrip())  # the last line has no end
+    assert got == [{"jsonrpc": "2.0", "id": 6, "result": {}}]
+
+
+def test_the_program_ends_with_its_reader(gate):
+    with subprocess.Popen(
+            [os.path.join(postern.build_dir(), "posternctl"), "mcp"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
+                "POSTERN_KEY": gate.box.key, "SSL_CERT_FILE": gate.ca_file,
+                "POSTERN_URL": "https://127.0.0.1:%d" % gate.api_port}) as p:
+        p.stdout.close()
+        p.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        p.stdin.flush()
+        p.wait(timeout=30)
 
 
 def test_a_wait_keeps_no_other_call_waiting(gate):
