@@ -209,7 +209,7 @@ take_text(json_t *root, const char *name, struct api_fault *fault)
 	return s;
 }
 
-/* What it says, without what it leaves out by null. */
+/* What it says, without what it leaves out by null; texts are in lists. */
 static json_t *
 policy_said(json_t *root)
 {
@@ -218,7 +218,9 @@ policy_said(json_t *root)
 
 	json_object_foreach(json_object_get(root, "policy"), name, v)
 	{
-		if (!json_is_null(v))
+		if (json_is_string(v))
+			json_object_set_new(said, name, json_pack("[O]", v));
+		else if (!json_is_null(v))
 			json_object_set(said, name, v);
 	}
 	return said;

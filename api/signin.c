@@ -123,15 +123,23 @@ free_who(void *arg)
 	free(who);
 }
 
+/* Of two filters of one name only one would hold. */
 static void
 allow(
     struct http_request *req, struct store_cred *cred, struct store_prov *prov)
 {
+	const char *twice = http_request_query_twice(req);
 	struct api_who *who = xcalloc(1, sizeof(*who));
 
 	who->cred = cred;
 	who->prov = prov;
-	http_request_allow(req, who, free_who);
+	if (twice == NULL) {
+		http_request_allow(req, who, free_who);
+		return;
+	}
+	http_fail_field(
+	    req, E_VALIDATION_ERROR, twice, "is given more than once");
+	free_who(who);
 }
 
 static bool

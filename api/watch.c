@@ -24,7 +24,10 @@
 #define WAIT_DEFAULT_S 30
 #define WAIT_MAX_S 120
 #define HEARTBEAT_MS 15000
-#define WATCHES_MAX 32 /* of one inbox in one worker */
+/* Of one inbox in one worker. What is not trusted leaves its owner a place. */
+#define WATCHES_MAX 32
+#define WATCHES_SESSIONS 16 /* of all session keys */
+#define WATCHES_SESSION 4 /* of one */
 #define PLACE_N 36
 #define PLACE_TEXT_MAX 49
 
@@ -37,7 +40,8 @@ struct api_watch {
 	struct store_follow *follow;
 	struct loop_timer *timer;
 	struct store_place place;
-	int64_t tenant, inbox;
+	int64_t tenant, inbox, key;
+	bool session; /* of a session key */
 	bool has_place;
 	bool skip_held; /* of a message that is asked about */
 	bool over; /* its time was over before the first look */
@@ -111,15 +115,23 @@ event_json(const struct store_happening *e)
 	return doc;
 }
 
-static unsigned
-count_of_inbox(const struct api *api, const struct store_cred *cred)
+/* How many more may this key open? */
+static int
+places_left(const struct api *api, const struct store_cred *cred)
 {
 	const struct api_watch *w;
-	unsigned n = 0;
+	int all = WATCHES_MAX, runs = WATCHES_SESSIONS, own = WATCHES_SESSION;
 
-	TAILQ_FOREACH(w, &api->watches, link)
-		n += w->tenant == cred->tenant && w->inbox == cred->inbox;
-	return n;
+	TAILQ_FOREACH(w, &api->watches, link) {
+		if (w->tenant != cred->tenant || w->inbox != cred->inbox)
+			continue;
+		all--;
+		runs -= w->session;
+		own -= w->key == cred->key;
+	}
+	if (cred->kind != 's')
+		return all;
+	return all < runs ? all < own ? all : own : runs < own ? runs : own;
 }
 
 static void
@@ -157,15 +169,17 @@ new_watch(struct http_request *req, loop_fn *on_timer)
 	const struct store_cred *cred = api_cred(req);
 	struct api_watch *w;
 
-	if (count_of_inbox(api, cred) >= WATCHES_MAX) {
+	if (places_left(api, cred) <= 0) {
 		http_fail_retry(req, E_RATE_LIMITED, 5,
-		    "%d waits and streams of this inbox are open", WATCHES_MAX);
+		    "as many waits and streams as this key may have are open");
 		return NULL;
 	}
 	w = xcalloc(1, sizeof(*w));
 	w->api = api;
 	w->tenant = cred->tenant;
 	w->inbox = cred->inbox;
+	w->key = cred->key;
+	w->session = cred->kind == 's';
 	w->timer = loop_timer_new(api->loop, on_timer, w);
 	TAILQ_INSERT_TAIL(&api->watches, w, link);
 	return w;

@@ -191,6 +191,18 @@ http_request_length(const struct http_request *req)
 }
 
 const char *
+http_request_query_twice(const struct http_request *req)
+{
+	size_t i;
+
+	for (i = 0; i < req->query.n; i++)
+		if (http_pairs_get(&req->query, req->query.item[i].name, 1) !=
+		    NULL)
+			return req->query.item[i].name;
+	return NULL;
+}
+
+const char *
 http_request_query(const struct http_request *req, const char *name)
 {
 	return http_pairs_get(&req->query, name, 0);

@@ -42,6 +42,8 @@ const char *http_request_cookie(
 /* "application/json" of Content-Type, lower case, without parameters; "". */
 const char *http_request_type(const struct http_request *req);
 
+/* The name of a query parameter that is given more than once, or NULL. */
+const char *http_request_query_twice(const struct http_request *req);
 /* Decoded query parameter, NULL without one; the first of several. */
 const char *http_request_query(
     const struct http_request *req, const char *name);

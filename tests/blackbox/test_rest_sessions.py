@@ -75,6 +75,20 @@ def test_what_is_not_named_is_not_allowed(gate, bot):
     stored(session.send(subject="without"))
 
 
+def test_a_policy_is_told_in_lists(gate, bot):
+    run, _ = start(gate, bot, {"recipients": "ada@example.org",
+                               "domains": "example.net", "doors": "rest",
+                               "max_messages": 1, "attachments": None})
+    status, _, doc = bot.call("POST", "/v1/sessions", {"policy": {
+        "recipients": "ada@example.org", "domains": "example.net",
+        "doors": "rest", "max_messages": 1, "attachments": None}})
+    gate.issued.update(leaks.of_token("session key", doc["key"]))
+    assert doc["policy"] == {
+        "recipients": ["ada@example.org"], "domains": ["example.net"],
+        "doors": ["rest"], "max_messages": 1}
+    assert stored(run.send())
+
+
 def test_every_recipient_has_to_be_named(gate, bot):
     session, name = start(gate, bot)
     for change in ({"to": ["eve@example.org"]},

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.lib import contract, postern
+from tests.lib import contract, leaks, postern
 from tests.blackbox.test_rest import Client, MAIL, refusal, stored
 
 
@@ -249,6 +249,28 @@ def test_one_inbox_cannot_hold_all_places(gate, bot):
     assert all(s.status == 200 for s in streams)
     assert Stream(bot).status == 429
     assert Stream(Client(gate, gate.other.key)).status == 200
+    for s in streams:
+        s.close()
+
+
+def test_sandboxes_leave_their_owner_places(gate):
+    owner = Client(gate, gate.box.key)
+
+    def session():
+        doc = owner.call("POST", "/v1/sessions", {"policy": {}})[2]
+        gate.issued.update(leaks.of_token("session", doc["key"]))
+        return Client(gate, doc["key"])
+    runs = [session() for _ in range(5)]
+    streams = []
+    for run in runs[:4]:
+        streams += [Stream(run) for _ in range(4)]
+        assert refusal(run.get("/v1/wait?timeout=0")) == (429, "rate_limited")
+    assert all(s.status == 200 for s in streams)
+    assert Stream(runs[4]).status == 429
+    assert owner.get("/v1/wait?timeout=0")[0] == 200
+    streams += [Stream(owner) for _ in range(16)]
+    assert streams[-1].status == 200
+    assert Stream(owner).status == 429
     for s in streams:
         s.close()
 
