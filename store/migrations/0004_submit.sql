@@ -119,11 +119,16 @@ BEGIN
 	    m.mode_epoch) THEN
 		RETURN false;
 	END IF;
-	INSERT INTO d.release (message_id, tenant_id, inbox_id, version, round,
-	    digest, by_what, mode, mode_epoch, relay_box, tag, expiry, not_before)
-	    VALUES (mid, t, i, m.version, 1, m.digest, how, m.mode, m.mode_epoch,
-	    policy_release.relay_box, policy_release.tag, policy_release.expiry,
-	    now_at);
+	BEGIN
+		INSERT INTO d.release (message_id, tenant_id, inbox_id, version,
+		    round, digest, by_what, mode, mode_epoch, relay_box, tag, expiry,
+		    not_before) VALUES (mid, t, i, m.version, 1, m.digest, how,
+		    m.mode, m.mode_epoch, policy_release.relay_box,
+		    policy_release.tag, policy_release.expiry, now_at);
+	EXCEPTION WHEN check_violation THEN
+		-- A pause, or the end of a rule, since that look.
+		RETURN false;
+	END;
 	INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
 	    risk, hold_until) VALUES (mid, t, i, m.version, 2, m.risk, hold);
 	PERFORM d.enqueue(mid, t, i, m.version, 1::smallint, m.digest, m.rcpt,
@@ -141,7 +146,7 @@ BEGIN
 	    || '","digest":"' || encode(m.digest, 'hex') || '"}');
 	RETURN true;
 END $$;
-GRANT EXECUTE ON FUNCTION d.policy_release TO p_submit;
+GRANT EXECUTE ON FUNCTION d.policy_release, d.rules_cover TO p_submit;
 
 CREATE FUNCTION d.id_taken(t bigint, mid uuid) RETURNS boolean
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -330,12 +335,15 @@ BEGIN
 	RETURN r;
 END $$;
 
--- By mode, by rule or not at all, as the inbox stands now?
+-- By mode, by rule or not at all, as the inbox stands now? Asked before the
+-- row is stored, which says why it waits and stays as it is.
 CREATE FUNCTION d.submit_leaves(t bigint, i bigint, tag_mode smallint,
-	tag_mode_epoch int, set_of smallint) RETURNS "char" LANGUAGE plpgsql AS $$
+	tag_mode_epoch int, rcpts text, attachments int, set_of smallint,
+	heaviest smallint) RETURNS "char" LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN (SELECT CASE WHEN u.releases THEN 'm'::"char"
-	    WHEN set_of >= 1 THEN 'r'::"char" END
+	    WHEN d.rules_cover(t, i, string_to_array(rcpts, E'\n'), attachments,
+	        set_of, heaviest) THEN 'r'::"char" END
 	    FROM d.inbox x JOIN d.mode_rule u ON u.mode = x.mode
 	    WHERE x.tenant_id = t AND x.inbox_id = i AND x.mode = tag_mode
 	    AND x.mode_epoch = tag_mode_epoch);
@@ -677,7 +685,8 @@ BEGIN
 			    OR expiry[1] <= not_after[1]) AND expiry[1] > send_at[1]
 			    AND expiry[1] <= now_us + 259500000000 AND (f[1]).kind <> 's'
 			    AND (f[1]).why <> 'paused' THEN d.submit_leaves(t[1], r.box,
-			    tag_mode[1], tag_mode_epoch[1], findings_set[1]) END;
+			    tag_mode[1], tag_mode_epoch[1], rcpts[1], attachments[1],
+			    findings_set[1], finding_max[1]) END;
 			IF rel = 'm' AND limiter[1] IS NOT TRUE THEN
 				c := 'limiter_unavailable';
 			ELSIF rel IS DISTINCT FROM 'm' AND (r.h <= 0

@@ -103,3 +103,38 @@ def test_the_end_of_a_rule_waits_for_a_dot(w, x, su):
     w.sweep(100)
     assert state(su, m)[0] == 7 and rows_of(su, m) == [DOT]
     assert done(w, L, {1: DONE})["state"] == 8
+
+
+def test_what_no_rule_covers_says_why_it_waits(w, x, su):
+    """The gateway gives a tag wherever a rule lives; not all mail has one."""
+    rule(w, x, "a@x.example")
+    m = x.message(["b@x.example"], **tag(), tag_mode=2,
+                  tag_mode_epoch=w.mode(x, 2), findings_set=1, finding_max=0)
+    r = submit(w.gw, m)
+    assert (r["status"], r["state"], r["reasons"]) == (202, 1, "mode")
+    assert call1(w.gw, "my_get_1", t=x.tenant, k=x.full_key, a=x.full_a,
+                 mid=m["mid"])["reasons"] == "mode"
+
+
+def test_a_stop_between_two_looks_of_the_referee(w, x, su):
+    """Paused after the first one and before the second: it is held, as if
+    that had been a moment earlier, and no error of ours."""
+    e = w.mode(x, 3)
+    cur = su.cursor()
+    cur.execute("""CREATE FUNCTION public.a_moment() RETURNS trigger
+        LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+        UPDATE d.inbox SET paused_at = now() WHERE inbox_id = NEW.inbox_id;
+        RETURN NEW; END $$""")
+    cur.execute("CREATE TRIGGER a_moment BEFORE INSERT ON d.release "
+                "FOR EACH ROW EXECUTE FUNCTION public.a_moment()")
+    try:
+        m = x.message(["b@x.example"], **tag(), tag_mode=3, tag_mode_epoch=e)
+        r = submit(w.gw, m)
+    finally:
+        cur.execute("DROP FUNCTION public.a_moment CASCADE")
+    assert (r["status"], r["state"], r["reasons"]) == (202, 1, "mode")
+    assert state(su, m)[:2] == (1, 1)
+    assert one(su, "SELECT count(*) FROM d.release WHERE message_id = %s",
+               m["mid"]) == 0
+    assert one(su, "SELECT held FROM d.quota WHERE inbox_id = %s",
+               x.inbox) == 1

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: ISC
+"""
+The books balance: after everybody did everything at once, at random, what is
+counted equals what is there, every way a message went is a legal one, and no
+dot left while somebody had been told that none does.
+"""
+import datetime
+import os
+import threading
+
+import pytest
+
+import pgcluster
+from pgcluster import call, call1
+from walk import Town, Walk
+
+# What must not be there, each row of it an error.
+BOOKS = {
+    "counters of what waits": """
+        SELECT q.tenant_id, q.inbox_id, q.held, q.held_bytes, c.n, c.b
+        FROM d.quota q LEFT JOIN (SELECT s.tenant_id, s.inbox_id,
+            count(*) AS n, sum(m.size) AS b FROM d.state s
+            JOIN d.message m USING (message_id, tenant_id, version)
+            WHERE s.state = 1 GROUP BY 1, 2) c USING (tenant_id, inbox_id)
+        WHERE q.held <> coalesce(c.n, 0)
+        OR q.held_bytes <> coalesce(c.b, 0)""",
+    "a state each": """
+        SELECT message_id FROM d.message m FULL JOIN d.state s
+            USING (message_id, tenant_id, inbox_id, version)
+        WHERE m.digest IS NULL OR s.state IS NULL""",
+    "what the recipients add up to": """
+        SELECT s.message_id, s.state, d.derived(s.message_id, s.tenant_id)
+        FROM d.state s WHERE s.state IN (8, 9, 10, 11)
+        AND s.state <> d.derived(s.message_id, s.tenant_id)""",
+    "a row of the queue for each domain that is open": """
+        SELECT message_id, domain, s.state, v.n, q.attempts
+        FROM (SELECT message_id, tenant_id, domain, count(*) AS n
+            FROM d.delivery WHERE status IN (0, 1, 2, 4) GROUP BY 1, 2, 3) v
+        FULL JOIN d.send_q q USING (message_id, tenant_id, domain)
+        JOIN d.state s USING (message_id, tenant_id)
+        WHERE (v.n IS NOT NULL AND s.state IN (2, 7, 9, 11))
+            <> (q.digest IS NOT NULL)""",
+    "recipients as the message has them": """
+        SELECT m.message_id, v.ix FROM d.message m
+        JOIN d.delivery v USING (message_id, tenant_id)
+        WHERE v.canon IS DISTINCT FROM d.canon(m.rcpt[v.ix])
+        OR v.domain IS DISTINCT FROM d.domain_of(m.rcpt[v.ix])""",
+    "all recipients, once released": """
+        SELECT m.message_id FROM d.message m
+        JOIN d.release r USING (message_id, tenant_id, version)
+        WHERE cardinality(m.rcpt) <> (SELECT count(*) FROM d.delivery v
+            WHERE v.message_id = m.message_id)""",
+    "nothing is under way when nobody works": """
+        SELECT message_id, domain, 'lease' FROM d.send_q
+        WHERE lease IS NOT NULL
+        UNION ALL SELECT message_id, domain, 'row' FROM d.delivery
+        WHERE status IN (1, 2)
+        UNION ALL SELECT message_id, domain, 'attempt' FROM d.attempt
+        WHERE ended_at IS NULL
+        UNION ALL SELECT message_id, 'sending', '' FROM d.state
+        WHERE state = 7""",
+    "events follow each other": """
+        SELECT message_id, n, prev, state FROM (SELECT e.message_id, e.n,
+            e.state, lag(e.state, 1, 0::smallint) OVER w AS prev,
+            lag(e.n, 1, 1) OVER w AS before
+            FROM d.event e WINDOW w AS (PARTITION BY e.message_id
+            ORDER BY e.n)) z
+        WHERE n <> before + 1 OR prev <> 0 AND state <> prev
+        AND NOT EXISTS (SELECT 1 FROM d.edge g
+            WHERE g.from_state = prev AND g.to_state = z.state)""",
+    "the last event is the state": """
+        SELECT s.message_id, s.state, e.state FROM d.state s
+        LEFT JOIN LATERAL (SELECT e.state FROM d.event e
+            WHERE e.message_id = s.message_id ORDER BY e.n DESC LIMIT 1) e
+            ON true
+        WHERE coalesce(e.state, CASE WHEN EXISTS (SELECT 1 FROM d.release r
+            WHERE r.message_id = s.message_id AND r.by_what <> 'o'
+            AND r.round = 1) THEN 2 ELSE 1 END) <> s.state""",
+    "submitted once, by the log": """
+        SELECT message_id, a.n FROM d.message m FULL JOIN (SELECT message_id,
+            count(*) AS n FROM d.audit WHERE event = 'message.submitted'
+            GROUP BY 1) a USING (message_id)
+        WHERE m.digest IS NULL OR a.n IS DISTINCT FROM 1""",
+    "decisions, by the log": """
+        SELECT message_id, c.n, a.n FROM (SELECT message_id, count(*) AS n
+            FROM d.decision GROUP BY 1) c
+        FULL JOIN (SELECT message_id, count(*) AS n FROM d.audit
+            WHERE event IN ('message.approve', 'message.reject')
+            GROUP BY 1) a USING (message_id)
+        WHERE c.n IS DISTINCT FROM a.n""",
+    "a failure is reported by an answer": """
+        SELECT v.message_id, v.ix FROM d.delivery v
+        WHERE v.status = 3 AND NOT EXISTS (SELECT 1 FROM d.attempt a
+            WHERE a.message_id = v.message_id AND a.domain = v.domain
+            AND a.dot_at IS NOT NULL)""",
+    "idempotency keys of what is there": """
+        SELECT i.message_id FROM d.idem i WHERE NOT EXISTS (SELECT 1
+            FROM d.message m WHERE m.message_id = i.message_id)""",
+    "uses of allow rules": """
+        SELECT rule_id, uses_left FROM d.allow_rule
+        WHERE uses_left NOT BETWEEN 0 AND 3""",
+}
+
+
+@pytest.fixture(scope="module")
+def own():
+    with pgcluster.Cluster(fast=True) as db:
+        yield pgcluster.World(db, inboxes=3)
+
+
+def rest(w, su):
+    """Nobody works any more: what was leased is found dead."""
+    su.cursor().execute("UPDATE d.send_q SET lease_until = now() - "
+                        "interval '1 s' WHERE lease IS NOT NULL")
+    w.sweep()
+
+
+def rows(su, sql, *args):
+    cur = su.cursor()
+    cur.execute(sql, args or None)
+    return cur.fetchall()
+
+
+def broken_stops(town, su):
+    """Dots that left while somebody had been told that none does."""
+    bad = []
+    for mid, tenant, inbox, at, by, round in rows(
+            su, "SELECT a.message_id, a.tenant_id, a.inbox_id, "
+            "extract(epoch FROM a.dot_at)::float8, r.by_what, a.round "
+            "FROM d.attempt a JOIN d.release r USING (message_id, tenant_id, "
+            "round) WHERE a.dot_at IS NOT NULL"):
+        if by == "o" and (mid, round) not in town.made:
+            bad.append(("not approved", mid, round))
+        mine = (mid, ("inbox", inbox), ("tenant", tenant))
+        bad += [(what, mid, at, since, until)
+                for what, whose, since, until in town.stops
+                if whose in mine and since < at < (until or at + 1)]
+    return bad
+
+
+def shown(w, town, su):
+    """What the pages and agents are told is what is there."""
+    there = {i: (n, b) for i, n, b in rows(
+        su, "SELECT s.inbox_id, count(*), sum(m.size) FROM d.state s JOIN "
+        "d.message m USING (message_id, tenant_id, version) GROUP BY 1")}
+    held = dict(rows(su, "SELECT inbox_id, count(*) FROM d.state "
+                     "WHERE state = 1 GROUP BY 1"))
+    told = {r["inbox_id"]: r["held"] for t in w.tenants for r in call(
+        w.rv, "review_inboxes_1", s=w.root, tenant=t)}
+    assert told == {i: held.get(i, 0) for i in told}
+    now, day = datetime.datetime.now(), datetime.timedelta(days=1)
+    for x in town.boxes:
+        days = call(w.gw, "usage_1", t=x.tenant, k=x.full_key, a=x.full_a,
+                    since=now - day, until=now + day)
+        got = [r for r in days if r["day"]]
+        assert sum(r["messages"] for r in got) == there[x.inbox][0]
+        assert sum(r["bytes"] for r in got) == there[x.inbox][1]
+        n = call1(w.rv, "review_count_1", s=w.root, tenant=x.tenant,
+                  inbox=x.inbox, states="1", q=None)
+        assert n["n"] == min(1000, held.get(x.inbox, 0))
+
+
+def balance(w, town, su, today):
+    rest(w, su)
+    wrong = {name: found[:5] for name, found in (
+        (name, rows(su, sql)) for name, sql in BOOKS.items()) if found}
+    assert not wrong
+    assert broken_stops(town, su) == []
+    used = dict(rows(su, "SELECT inbox_id, day_used FROM d.quota"))
+    if today == rows(su, "SELECT current_date")[0][0]:
+        for x in town.boxes:
+            assert used[x.inbox] == town.stored.get(x.inbox, 0)
+    shown(w, town, su)
+
+
+def test_everybody_at_once(own, pytestconfig):
+    seed = pytestconfig.getoption("--seed")
+    turns = 40 if os.environ.get("POSTERN_FULL") == "1" else 4
+    w = own
+    su = w.db.connect("postgres")
+    for x in w.inboxes:
+        x.seen = (2, 1)
+        x.switched = threading.Lock()
+    cur = su.cursor()
+    cur.execute("UPDATE d.inbox SET may_duplicate = true "
+                "WHERE inbox_id = %s", (w.inboxes[0].inbox,))
+    today = rows(su, "SELECT current_date")[0][0]
+    town = Town(w, w.inboxes)
+    walks = [Walk(town, "%d.%d" % (seed, i), "walker%d" % i)
+             for i in range(4)]
+    for turn in range(turns):
+        wrong = []
+
+        def run(walk):
+            try:
+                for _ in range(200):
+                    walk.step()
+            except BaseException as e:
+                wrong.append(e)
+        threads = [threading.Thread(target=run, args=(k,)) for k in walks]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        if wrong:
+            raise wrong[0]
+        balance(w, town, su, today)
+    did = {}
+    for walk in walks:
+        for key, n in walk.did.items():
+            did[key] = did.get(key, 0) + n
+    print("seed", seed, "again", town.again, sorted(did.items(), key=str))
+    # It went everywhere: nothing of this is true of an empty house.
+    states = {s for s, in rows(su, "SELECT DISTINCT state FROM d.event")}
+    assert states >= {1, 2, 3, 4, 5, 7, 8, 9, 10, 11}
+    assert {n for n, in rows(su, "SELECT DISTINCT by_what FROM d.release")} \
+        == {"o", "m", "r"}
