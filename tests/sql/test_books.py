@@ -138,6 +138,12 @@ def broken_stops(town, su):
     return bad
 
 
+def runs(town, su):
+    """What the record of a session says it sent, and what was taken."""
+    told = dict(rows(su, "SELECT key_id, sent FROM d.agent_session"))
+    assert told == dict(town.runs)
+
+
 def shown(w, town, su):
     """What the pages and agents are told is what is there."""
     there = {i: (n, b) for i, n, b in rows(
@@ -148,6 +154,7 @@ def shown(w, town, su):
     told = {r["inbox_id"]: r["held"] for t in w.tenants for r in call(
         w.rv, "review_inboxes_1", s=w.root, tenant=t)}
     assert told == {i: held.get(i, 0) for i in told}
+    assert {x.inbox for x in town.boxes} == set(told)
     now, day = datetime.datetime.now(), datetime.timedelta(days=1)
     for x in town.boxes:
         days = call(w.gw, "usage_1", t=x.tenant, k=x.full_key, a=x.full_a,
@@ -171,6 +178,7 @@ def balance(w, town, su, today):
         for x in town.boxes:
             assert used[x.inbox] == town.stored.get(x.inbox, 0)
     shown(w, town, su)
+    runs(town, su)
 
 
 def test_everybody_at_once(own, pytestconfig):
@@ -185,7 +193,13 @@ def test_everybody_at_once(own, pytestconfig):
     cur.execute("UPDATE d.inbox SET may_duplicate = true "
                 "WHERE inbox_id = %s", (w.inboxes[0].inbox,))
     today = rows(su, "SELECT current_date")[0][0]
+    w.step_up(w.root)
+    assert call1(w.ctl, "inbox_own_1", s=w.root, uid=0,
+                 tenant=w.inboxes[1].tenant, inbox=w.inboxes[1].inbox,
+                 approvals=2, hold_seconds=None, overseer=None,
+                 full_key_smtp=None, retry_uncertain=None)["status"] == 200
     town = Town(w, w.inboxes)
+    town.doomed = w.inboxes[2:3] + w.inboxes[5:]
     walks = [Walk(town, "%d.%d" % (seed, i), "walker%d" % i)
              for i in range(4)]
     for turn in range(turns):

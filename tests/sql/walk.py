@@ -30,6 +30,8 @@ class Town:
         self.lock = threading.Lock()
         self.stops = []  # what, whose, from, until: no dot in between
         self.made = set()  # an operator's approvals: message, round
+        self.doomed = []  # inboxes that may be deleted
+        self.runs = []  # keys of sessions, and how many were taken of each
         self.again = 0
 
     def promise(self, what, whose, since):
@@ -56,7 +58,8 @@ class Walk:
             (10, self.deliver), (3, self.deliver_set), (1, self.drop),
             (2, self.settle), (3, self.sweep), (2, self.age), (1, self.mode),
             (1, self.pause), (1, self.suspend), (1, self.block),
-            (1, self.allow), (1, self.job)) for _ in range(n)]
+            (1, self.allow), (1, self.job), (1, self.session),
+            (1, self.demolish)) for _ in range(n)]
 
     def step(self):
         act = self.rng.choice(self.acts)
@@ -136,6 +139,41 @@ class Walk:
                   mid=m["mid"])
         if r["status"] == 200 and r["state"] == 5:
             self.town.promise("canceled", m["mid"], time.time())
+        return r["status"]
+
+    def session(self):
+        """A key for five messages, the end of which ends what waits."""
+        x = self.rng.choice(self.town.boxes)
+        who = dict(t=x.tenant, k=x.full_key, a=x.full_a)
+        a = os.urandom(32)
+        r = call1(self.gw, "run_create_1", auth=sha256(a), seconds=600,
+                  run=None, sandbox_id=None, template=None, purpose=None,
+                  recipients=[], domains=HOSTS[:2], max_messages=3,
+                  attachments=False, doors="r", **who)
+        if r["status"] not in (200, 201):
+            return r["status"]
+        run = [r["key_id"], 0]
+        self.town.runs.append(run)
+        for _ in range(5):
+            m = self.made(x)
+            m.update(k=r["key_id"], a=a)
+            run[1] += self.keep(x, m, submit(self.gw, m)) == 202
+        return ("end", call1(
+            self.gw, "run_end_1", which=r["key_id"], keep=self.rng.random()
+            < .5, exit_error=None, stdout_lines=None, stderr_lines=None,
+            payload_length=None, **who)["status"])
+
+    def demolish(self):
+        with self.town.lock:
+            if not self.town.doomed or self.rng.random() < .8:
+                return None
+            x = self.town.doomed.pop()
+        with x.switched:
+            self.town.boxes.remove(x)
+            self.town.w.step_up(self.town.w.root)
+            r = call1(self.ctl, "inbox_delete_1", s=self.town.w.root, uid=0,
+                      tenant=x.tenant, inbox=x.inbox, reason="r")
+        self.town.promise("deleted", ("inbox", x.inbox), time.time())
         return r["status"]
 
     # -- operators ------------------------------------------------------------
