@@ -731,7 +731,7 @@ REASON = ["mode", "tighten", "pause", "resume", "suspend", "reject",
           "route add", "route remove", "suppression add",
           "suppression remove", "tenant delete", "inbox delete"]
 VALUES = {
-    "audit verify": [], "backup": [], "claim": [["pst"]],
+    "claim": [["pst"]],
     "database verify": [["--sample", "x"]], "dkim new": [
         ["x.example", "--pair", "p" * 33]],
     "domain add": [["x.example"]],
@@ -793,6 +793,9 @@ def test_every_command_used_wrongly_exits_with_2(ready):
         == set(REASON) | {"restore-finish"}
     wrong = [(c, ["--nonsense"]) for c in commands]
     wrong += [(c, ["x"] * 9) for c in commands]
+    # what is not in brackets is needed
+    wrong += [(c, []) for c, text in commands.items() if re.match(
+        r" *[^ \n\[]", text[len(c):])]
     for c in REASON:
         words = list(GUARDED.get(c, ["a@acme.example", "gated_all",
                                      "--reason", "x"][:2 + 2 * (
