@@ -252,7 +252,7 @@ lease_take(struct leases *t, const struct limit_inbox *inbox,
 {
 	struct lease *e = find(t, inbox);
 
-	if (e == NULL)
+	if (e == NULL || cost->messages == 0)
 		return -1;
 	compare_limits(t, e, inbox);
 	if (e->live && e->end <= now)
@@ -322,6 +322,9 @@ lease_ask(struct leases *t, const struct limit_inbox *inbox,
 	bool busy;
 
 	*more = (struct limit_cost){ 0 };
+	/* A draft: no message follows from it. */
+	if (cost->messages == 0)
+		return;
 	if (e == NULL)
 		e = make(t, inbox);
 	compare_limits(t, e, inbox);

@@ -11,6 +11,8 @@
  * had been charged for itself: no rolling window ever holds more than its
  * limit. What is not used goes back to that bucket.
  *
+ * A draft is no message: nothing is charged ahead for it or taken for it.
+ *
  * What the limiter does not decide is not touched: key, pauses, mode, day and
  * month are checked by PostgreSQL with each message.
  *

@@ -295,6 +295,29 @@ test_refunds_go_where_they_belong(void **state)
 }
 
 static void
+test_a_draft_charges_nothing_ahead(void **state)
+{
+	static const struct limit_cost draft = { 0, 0, 16384 };
+	struct limit_answer a = { .left = 90000, .at = at };
+	struct limit_cost more;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		lease_ask(leases, &big, &draft, now, &more);
+		lease_allowed(leases, &big, &more, LIMIT_HOUR, &a, now, now);
+		assert_memory_equal(&more, &none, sizeof(more));
+	}
+	/* nor is what messages have ahead spent on it */
+	(void)ask(&big, 90000);
+	assert_int_equal(ask(&big, 90000).messages, 2);
+	assert_int_equal(lease_take(leases, &big, &draft, now, &a), -1);
+	assert_true(take(&big, NULL));
+	assert_true(take(&big, NULL));
+	assert_false(take(&big, NULL));
+}
+
+static void
 test_the_table_is_bounded(void **state)
 {
 	struct limit_inbox in = big;
@@ -336,6 +359,7 @@ main(void)
 		T(test_a_refusal_gives_back_and_pauses),
 		T(test_it_is_dropped_with_what_it_was_made_for),
 		T(test_refunds_go_where_they_belong),
+		T(test_a_draft_charges_nothing_ahead),
 		T(test_the_table_is_bounded),
 	};
 
