@@ -44,8 +44,8 @@ draft_reply_sent(struct http_request *req, const struct uuid *message)
 /* Going. */
 
 struct going {
-	struct http_request *req;
-	struct store_draft_op *op;
+	struct http_request *req; /* NULL: the client is gone */
+	struct store_cred *cred; /* then */
 	json_t *root;
 	struct uuid id;
 	int version;
@@ -54,17 +54,26 @@ struct going {
 static void
 free_going(struct going *g)
 {
+	store_cred_free(g->cred);
 	json_decref(g->root);
 	free(g);
 }
 
+/* The call goes on: it is not known whether the row says so already. */
 static void
 on_gone(void *arg)
 {
 	struct going *g = arg;
 
-	store_draft_cancel(g->op);
-	free_going(g);
+	g->cred = api_take_cred(g->req);
+	g->req = NULL;
+}
+
+static void
+on_left(void *arg, enum err_code code)
+{
+	(void)code;
+	free_going(arg);
 }
 
 /* Its own key has a colon, which no client's has. */
@@ -96,6 +105,14 @@ on_go(void *arg, enum err_code code, const struct uuid *message, int64_t at)
 	struct going *g = arg;
 	struct http_request *req = g->req;
 
+	if (req == NULL && code == E_NONE && message == NULL) {
+		store_draft_stay(g->cred, &g->id, at, on_left, g);
+		return;
+	}
+	if (req == NULL) {
+		free_going(g);
+		return;
+	}
 	http_request_on_cancel(req, NULL, NULL);
 	if (code == E_STATE_CONFLICT)
 		http_fail_retry(req, code, 1,
@@ -125,7 +142,7 @@ send_draft(struct http_request *req, json_t *root, const struct uuid *draft,
 	http_request_on_cancel(req, on_gone, g);
 	key_of(key, draft);
 	submit_key_hash(hash, str_of(key));
-	g->op = store_draft_go(api_cred(req), draft, version, hash, on_go, g);
+	store_draft_go(api_cred(req), draft, version, hash, on_go, g);
 }
 
 /* Staying. */

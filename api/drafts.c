@@ -28,6 +28,7 @@ struct draft_call {
 	struct http_request *req;
 	struct store_draft_op *op;
 	json_t *doc; /* what is stored */
+	bool made; /* by an earlier request */
 	struct uuid id;
 	int limit;
 };
@@ -165,7 +166,8 @@ is_there(struct draft_call *call, enum err_code code,
 		return true;
 	if (code == E_NONE && n == 1) {
 		uuid_to_id(id, "msg_", &d->message);
-		http_fail(end_call(call), E_NOT_FOUND,
+		http_fail(end_call(call),
+		    call->made ? E_STATE_CONFLICT : E_NOT_FOUND,
 		    "this draft was sent as %s", id);
 		return false;
 	}
@@ -286,6 +288,7 @@ on_put(void *arg, enum err_code code, const struct store_draft *d, bool replay,
 		/* as it is by now */
 		http_reply_header(req, "Idempotent-Replay", "true");
 		call->id = d->draft;
+		call->made = true;
 		open_draft(call, on_get);
 		return;
 	}

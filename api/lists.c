@@ -205,7 +205,7 @@ api_op_lists_create(struct http_request *req)
 		if (!address_entry_canonical(
 			entry, api_json_str(root, "entry", ENTRY_MAX, &fault)))
 			api_fault_set(&fault, E_VALIDATION_ERROR, "entry",
-			    "must be an address or a domain");
+			    "must be an address, or a domain without *");
 		reason = api_json_str(root, "reason", REASON_MAX, &fault);
 		if (!compose_text_valid(reason))
 			api_fault_set(&fault, E_VALIDATION_ERROR, "reason",

@@ -264,6 +264,9 @@ address_entry_canonical(char out[ADDRESS_MAX + 1], struct str text)
 	struct address a;
 	char domain[256];
 
+	/* An address, but who writes it means a domain, and would get none. */
+	if (str_istarts(text, str_lit("*@")))
+		return false;
 	if (address_parse(&a, text) == ADDRESS_OK) {
 		(void)snprintf(out, ADDRESS_MAX + 1, "%s", a.canonical);
 		return true;

@@ -64,7 +64,8 @@ struct str address_domain(const struct address *a);
 bool address_domain_public(const struct address *a);
 /*
  * An entry of a list as the database compares it: an address, or `@` and a
- * domain, which may be given without the `@`. False when it is neither.
+ * domain, which may be given without the `@`. False when it is neither, and
+ * for "*@domain".
  */
 bool address_entry_canonical(char out[ADDRESS_MAX + 1], struct str text);
 /* Lower A-label of a domain into `out`; false when it is not one. */

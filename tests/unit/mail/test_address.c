@@ -72,6 +72,7 @@ static const struct {
 	{ "@", NULL },
 	{ "@@x.example", NULL },
 	{ "a b@x.example", NULL },
+	{ "*@x.example", NULL },
 	{ "x_y.example", NULL },
 };
 
