@@ -214,6 +214,25 @@ convert(struct room *out, const struct charset *c, unsigned char *p, size_t n,
 	}
 }
 
+/* glibc lets through, from UTF-8, what is beyond the last code point. */
+static unsigned
+replace_beyond(struct room *out)
+{
+	unsigned char *from = out->p, *to = out->p, *end = out->p + out->n;
+
+	while (from < end) {
+		if (*from < 0xf4 || (*from == 0xf4 && from[1] < 0x90)) {
+			*to++ = *from++;
+		} else {
+			memcpy(to, REPLACEMENT, sizeof(REPLACEMENT) - 1);
+			to += sizeof(REPLACEMENT) - 1;
+			from += 4;
+		}
+	}
+	out->n = (size_t)(to - out->p);
+	return to < end ? HELPER_FLAG_REPLACED : 0;
+}
+
 /* ---- replies */
 
 static void
@@ -255,8 +274,10 @@ decode(struct room *out, const struct text_request *r, const struct charset **c,
 	ok = raw.p != NULL && add_bytes(&raw, r);
 	*c = ok ? charset_find(r->charset, r->charset_n, raw.p, raw.n, &mark)
 		: NULL;
-	if (*c != NULL)
+	if (*c != NULL) {
 		*flags = convert(out, *c, raw.p + mark, raw.n - mark, r->more);
+		*flags |= replace_beyond(out);
+	}
 	free(raw.p);
 	return ok;
 }

@@ -144,6 +144,16 @@ def runs(town, su):
     assert told == dict(town.runs)
 
 
+def lost_doubts(town, su):
+    """Who may have it, and is told to have failed or to be let off."""
+    ends = {(mid, ix): status for mid, ix, status in rows(
+        su, "SELECT message_id, ix, status FROM d.delivery "
+        "WHERE status NOT IN (3, 6) AND NOT (status IN (0, 4) "
+        "AND (resent OR unsure_mx IS NOT NULL))")}
+    return [(mid, ix, ends[mid, ix]) for mid, ix in town.doubt
+            if (mid, ix) in ends]
+
+
 def shown(w, town, su):
     """What the pages and agents are told is what is there."""
     there = {i: (n, b) for i, n, b in rows(
@@ -173,6 +183,7 @@ def balance(w, town, su, today):
         (name, rows(su, sql)) for name, sql in BOOKS.items()) if found}
     assert not wrong
     assert broken_stops(town, su) == []
+    assert lost_doubts(town, su) == []
     used = dict(rows(su, "SELECT inbox_id, day_used FROM d.quota"))
     if today == rows(su, "SELECT current_date")[0][0]:
         for x in town.boxes:

@@ -33,6 +33,20 @@ class Town:
         self.doomed = []  # inboxes that may be deleted
         self.runs = []  # keys of sessions, and how many were taken of each
         self.again = 0
+        # Recipients whose dot nobody answered, nor a person for it.
+        self.doubt = set()
+
+    def dotted(self, mid, ix):
+        """A dot may leave for these: in doubt from now on, till answered.
+        Returns those that were not before."""
+        with self.lock:
+            new = {(mid, i) for i in ix} - self.doubt
+            self.doubt |= new
+        return new
+
+    def answered(self, those):
+        with self.lock:
+            self.doubt -= set(those)
 
     def promise(self, what, whose, since):
         stop = [what, whose, since, None]
@@ -164,17 +178,17 @@ class Walk:
             payload_length=None, **who)["status"])
 
     def demolish(self):
-        with self.town.lock:
+        with self.town.lock:  # root's session is one
             if not self.town.doomed or self.rng.random() < .8:
                 return None
             x = self.town.doomed.pop()
-        with x.switched:
-            self.town.boxes.remove(x)
-            self.town.w.step_up(self.town.w.root)
-            r = call1(self.ctl, "inbox_delete_1", s=self.town.w.root, uid=0,
-                      tenant=x.tenant, inbox=x.inbox, reason="r")
+            with x.switched:
+                self.town.boxes.remove(x)
+                self.w.step_up(self.w.root)
+                self.surely(self.ctl, "inbox_delete_1", s=self.w.root, uid=0,
+                            tenant=x.tenant, inbox=x.inbox, reason="r")
         self.town.promise("deleted", ("inbox", x.inbox), time.time())
-        return r["status"]
+        return 200
 
     # -- operators ------------------------------------------------------------
 
@@ -239,10 +253,15 @@ class Walk:
         row = cur.fetchone()
         if row is None:
             return None
-        return call1(self.rv, "uncertain_1", s=self.s, mid=row[0],
-                     ix=self.rng.sample((1, 2, 3, 4), 2),
-                     outcome=self.rng.choice(("sent", "failed", "retry")),
-                     note=None)["status"]
+        cur.execute("SELECT ix FROM d.delivery WHERE message_id = %s AND "
+                    "status = 6", row)
+        unsure = [i for i, in cur.fetchall()][:2]
+        outcome = self.rng.choice(("sent", "failed", "retry"))
+        r = call1(self.rv, "uncertain_1", s=self.s, mid=row[0], ix=unsure,
+                  outcome=outcome, note=None)
+        if r["status"] == 200 and outcome != "retry":
+            self.town.answered((row[0], i) for i in unsure)
+        return r["status"]
 
     def mode(self):
         x = self.rng.choice(self.town.boxes)
@@ -276,15 +295,15 @@ class Walk:
                 self.step()
             self.step_up()
             stop[3] = time.time()
-            self.surely(name, **{what: False}, **args)
+            self.surely(self.rv, name, **{what: False}, **args)
         finally:
             x.switched.release()
         return 200
 
-    def surely(self, name, **args):
+    def surely(self, conn, name, **args):
         while True:
             try:
-                assert call1(self.rv, name, **args)["status"] == 200
+                assert call1(conn, name, **args)["status"] == 200
                 return
             except psycopg2.Error as e:
                 if e.pgcode not in AGAIN:
@@ -400,13 +419,20 @@ class Walk:
             return self.finish(L, {i: r.choice((LATER, FAILED))
                                    for i in due}, host)
         to = due[:r.randint(1, len(due))]
+        new = self.town.dotted(L["mid"], to)
         d = call1(self.wk, "dot_1", ix=to, host=host, safety="", **L)
         if not d["go"]:
+            self.town.answered(new)
             return ("dot", d["status"], d["reason"])
         if r.random() < .15:  # died there
             return "lost"
-        return self.finish(L, {i: r.choice(
-            (DONE, DONE, DONE, LATER, FAILED, UNCERTAIN)) for i in to}, host)
+        results = {i: r.choice((DONE, DONE, DONE, LATER, FAILED, UNCERTAIN))
+                   for i in to}
+        did = self.finish(L, results, host)
+        if did == ("done", 200):
+            self.town.answered((L["mid"], i) for i, v in results.items()
+                               if v != UNCERTAIN)
+        return did
 
     def finish(self, L, results, host):
         n = len(results)
@@ -435,15 +461,23 @@ class Walk:
         names = {k + "s": [L[k] for L, _ in go]
                  for k in ("t", "mid", "dom", "lease")}
         ix = ["{%s}" % due for _, due in go]
+        new = [self.town.dotted(L["mid"], map(int, due.split(",")))
+               for L, due in go]
         dots = sorted(d["i"] for d in call(
             self.wk, "dots_1", ixs=ix, mxs=["mx." + L["dom"] for L, _ in go],
             tlss=[""] * len(go), **names))
+        for i, those in enumerate(new):
+            if i + 1 not in dots:
+                self.town.answered(those)
         if not dots or self.rng.random() < .1:
             return "lost" if dots else "no dot"
         names = {k: [v[i - 1] for i in dots] for k, v in names.items()}
         n = len(dots)
-        call(self.wk, "sents_1", ixs=[ix[i - 1] for i in dots],
-             codes=[250] * n, enhs=["2.0.0"] * n, replies=["ok"] * n, **names)
+        for r in call(self.wk, "sents_1", ixs=[ix[i - 1] for i in dots],
+                      codes=[250] * n, enhs=["2.0.0"] * n,
+                      replies=["ok"] * n, **names):
+            L, due = go[dots[r["i"] - 1] - 1]
+            self.town.answered((L["mid"], int(i)) for i in due.split(","))
         return n
 
     def drop(self):
