@@ -148,6 +148,19 @@ api_fault_set(struct api_fault *fault, enum err_code code, const char *field,
 }
 
 void
+api_fault_within(
+    struct api_fault *fault, const char *name, const struct api_fault *inner)
+{
+	char path[sizeof(fault->field)];
+
+	if (inner->code == E_NONE)
+		return;
+	(void)snprintf(path, sizeof(path), "%.30s%s%.32s", name,
+	    inner->field[0] != '\0' ? "." : "", inner->field);
+	api_fault_set(fault, inner->code, path, "%s", inner->text);
+}
+
+void
 api_fault_reply(struct http_request *req, const struct api_fault *fault)
 {
 	if (fault->field[0] != '\0')

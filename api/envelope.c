@@ -105,6 +105,7 @@ take_context(struct submit_envelope *env, struct arena *mem, json_t *root,
 	static const char *const names[] = { "purpose", "run_id", "task_id",
 		"model", "note_to_reviewer", NULL };
 	json_t *context = json_object_get(root, "context");
+	struct api_fault inner = { 0 };
 	char *text;
 	size_t i;
 
@@ -115,9 +116,10 @@ take_context(struct submit_envelope *env, struct arena *mem, json_t *root,
 		    fault, E_VALIDATION_ERROR, "context", "must be an object");
 		return;
 	}
-	api_json_known(context, names, fault);
+	api_json_known(context, names, &inner);
 	for (i = 0; names[i] != NULL; i++)
-		api_json_str(context, names[i], SEND_CONTEXT_MAX, fault);
+		api_json_str(context, names[i], SEND_CONTEXT_MAX, &inner);
+	api_fault_within(fault, "context", &inner);
 	text = json_dumps(context, JSON_COMPACT | JSON_SORT_KEYS);
 	env->context = str_of(arena_strdup(mem, text));
 	free(text);

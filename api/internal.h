@@ -77,6 +77,9 @@ struct api_fault {
 /* The first fault stays. */
 void api_fault_set(struct api_fault *fault, enum err_code code,
     const char *field, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* The same for a fault in the member `name`, which stands in its path. */
+void api_fault_within(
+    struct api_fault *fault, const char *name, const struct api_fault *inner);
 /* [ends the request] */
 void api_fault_reply(struct http_request *req, const struct api_fault *fault);
 

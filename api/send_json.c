@@ -71,12 +71,7 @@ take_attachment(struct compose_attachment *a, struct arena *mem, json_t *v,
 	if (body != NULL)
 		part = send_body_part(body, content);
 	take_content(a, mem, content, part, &inner);
-	if (inner.code != E_NONE) {
-		char path[112];
-
-		snprintf(path, sizeof(path), "%s.%s", field, inner.field);
-		api_fault_set(fault, inner.code, path, "%s", inner.text);
-	}
+	api_fault_within(fault, field, &inner);
 	return part;
 }
 

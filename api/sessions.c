@@ -128,8 +128,8 @@ take_recipients(
 		if (address_parse(&a, list->v[i]) == ADDRESS_OK)
 			list->v[i] = str_of(arena_strdup(mem, a.canonical));
 		else
-			api_fault_set(fault, E_INVALID_ADDRESS,
-			    "policy.recipients", "item %zu is no address", i);
+			api_fault_set(fault, E_INVALID_ADDRESS, "recipients",
+			    "item %zu is no address", i);
 }
 
 static void
@@ -142,8 +142,8 @@ take_domains(struct send_list *list, struct arena *mem, struct api_fault *fault)
 		if (address_domain_canonical(domain, list->v[i]))
 			list->v[i] = str_of(arena_strdup(mem, domain));
 		else
-			api_fault_set(fault, E_VALIDATION_ERROR,
-			    "policy.domains", "item %zu is no domain", i);
+			api_fault_set(fault, E_VALIDATION_ERROR, "domains",
+			    "item %zu is no domain", i);
 }
 
 static void
@@ -159,7 +159,7 @@ take_doors(char out[DOORS + 1], json_t *policy, struct arena *mem,
 			if (str_eq(list.v[i], str_of(doors[k].name)))
 				break;
 		if (k == DOORS)
-			api_fault_set(fault, E_VALIDATION_ERROR, "policy.doors",
+			api_fault_set(fault, E_VALIDATION_ERROR, "doors",
 			    "must be of smtp, rest, mcp");
 		else if (memchr(out, doors[k].letter, n) == NULL && n < DOORS)
 			out[n++] = doors[k].letter;
@@ -175,6 +175,7 @@ take_policy(struct store_session_new *s, char out[DOORS + 1], json_t *root,
 		"max_messages", "attachments", "doors", NULL };
 	json_t *policy = json_object_get(root, "policy");
 	struct send_list to = { 0 }, domains = { 0 };
+	struct api_fault inner = { 0 };
 
 	if (!json_is_object(policy)) {
 		api_fault_set(fault, E_VALIDATION_ERROR, "policy",
@@ -182,20 +183,21 @@ take_policy(struct store_session_new *s, char out[DOORS + 1], json_t *root,
 		    "allowed");
 		return;
 	}
-	api_json_known(policy, names, fault);
-	send_take_list(&to, mem, policy, "recipients", LIST_MAX, fault);
-	send_take_list(&domains, mem, policy, "domains", LIST_MAX, fault);
-	take_recipients(&to, mem, fault);
-	take_domains(&domains, mem, fault);
-	take_doors(out, policy, mem, fault);
+	api_json_known(policy, names, &inner);
+	send_take_list(&to, mem, policy, "recipients", LIST_MAX, &inner);
+	send_take_list(&domains, mem, policy, "domains", LIST_MAX, &inner);
+	take_recipients(&to, mem, &inner);
+	take_domains(&domains, mem, &inner);
+	take_doors(out, policy, mem, &inner);
 	s->recipients = to.v;
 	s->recipient_count = to.n;
 	s->domains = domains.v;
 	s->domain_count = domains.n;
 	s->doors = out;
 	s->max_messages =
-	    take_number(policy, "max_messages", 0, 100000, 0, fault);
-	s->attachments = api_json_bool(policy, "attachments", fault);
+	    take_number(policy, "max_messages", 0, 100000, 0, &inner);
+	s->attachments = api_json_bool(policy, "attachments", &inner);
+	api_fault_within(fault, "policy", &inner);
 }
 
 static struct str

@@ -340,7 +340,7 @@ def test_sessions_of_others_are_not_there(gate, bot):
 
 @pytest.mark.parametrize("body,field", [
     ({}, "policy"), ({"policy": []}, "policy"),
-    ({"policy": {"colour": 1}}, "colour"),
+    ({"policy": {"colour": 1}}, "policy.colour"),
     ({"policy": {}, "expires_in": 0}, "expires_in"),
     ({"policy": {}, "expires_in": 86401}, "expires_in"),
     ({"policy": {}, "expires_in": "1"}, "expires_in"),
@@ -348,9 +348,9 @@ def test_sessions_of_others_are_not_there(gate, bot):
     ({"policy": {"domains": ["a b"]}}, "policy.domains"),
     ({"policy": {"domains": ["@x.example"]}}, "policy.domains"),
     ({"policy": {"doors": ["window"]}}, "policy.doors"),
-    ({"policy": {"max_messages": -1}}, "max_messages"),
-    ({"policy": {"max_messages": 1.5}}, "max_messages"),
-    ({"policy": {"attachments": 1}}, "attachments"),
+    ({"policy": {"max_messages": -1}}, "policy.max_messages"),
+    ({"policy": {"max_messages": 1.5}}, "policy.max_messages"),
+    ({"policy": {"attachments": 1}}, "policy.attachments"),
     ({"policy": {}, "run": "a\0b"}, "run"),
     ({"policy": {}, "purpose": "x" * 1001}, "purpose"),
 ])
