@@ -16,11 +16,14 @@ api_render_digest(char out[72], const unsigned char digest[32])
 	digest_format(out, digest);
 }
 
+/* Stored without a reason was what was to leave; it waits as all does now. */
 json_t *
 api_render_hold(int state, const char *reasons, int64_t until)
 {
 	if (state != STATE_HELD)
 		return json_null();
+	if (reasons[0] == '\0')
+		reasons = policy_hold_reason_name(HOLD_MODE);
 	return json_pack("{s:o, s:o}", "reasons", api_json_lines(reasons, ','),
 	    "expires_at", api_json_time(until));
 }

@@ -775,6 +775,20 @@ def test_ungated_inbox_is_approved_at_once(gate):
     assert doc["status"] == "approved" and doc["hold"] is None
 
 
+def test_what_is_taken_back_says_why_it_waits(gate):
+    """Let go by a mode that is no more: it waits as all mail does there."""
+    box = gate.add_inbox("tight@acme.example", "acme")
+    gate.set_mode(box, 3)
+    agent = Client(gate, box.key)
+    mid = stored(agent.send())["message_id"]
+    gate.set_mode(box, 2)
+    while any(r["more"] for r in gate.sql("SELECT * FROM api.sweep_1(100)",
+                                          user="l_worker")):
+        pass
+    doc = agent.get("/v1/messages/" + mid)[2]
+    assert (doc["status"], doc["hold"]["reasons"]) == ("held", ["mode"])
+
+
 def operations():
     with open(os.path.join(TOP, "api", "openapi.json"), encoding="utf-8") as f:
         doc = json.load(f)
