@@ -51,7 +51,10 @@ api_render_inbox(const struct store_cred *cred)
 static json_t *
 permissions(const struct store_cred *cred)
 {
+	static const char *const full[] = { "drafts", "labels", "block",
+		"sessions", "keys", "grants", "tighten_mode" };
 	json_t *list = json_array();
+	size_t i;
 
 	if (cred->scope != 'r' && cred->mode != MODE_READ_ONLY)
 		json_array_append_new(list, json_string("send"));
@@ -64,7 +67,8 @@ permissions(const struct store_cred *cred)
 		json_array_append_new(list, json_string("raw"));
 	}
 	if (cred->scope == 'f' && cred->kind != 's')
-		json_array_append_new(list, json_string("tighten_mode"));
+		for (i = 0; i < sizeof(full) / sizeof(full[0]); i++)
+			json_array_append_new(list, json_string(full[i]));
 	return list;
 }
 

@@ -190,7 +190,11 @@ def test_me(gate, bot):
     assert me["mode_in_words"] == "Every outgoing mail waits for a person."
     assert me["principal"] == "inbox_key"
     assert me["key"]["scope"] == "full"
-    assert "send" in me["permissions"] and "raw" in me["permissions"]
+    assert me["permissions"] == [
+        "send", "cancel", "list", "raw", "drafts", "labels", "block",
+        "sessions", "keys", "grants", "tighten_mode"]
+    assert Client(gate, gate.boxes[0].smtp_key).get("/v1/auth/me")[2][
+        "permissions"] == ["send", "cancel", "status_of_own"]
     assert me["limits"]["size"] > 0 and me["limits"]["recipients"] > 0
     assert me["epoch"] >= 1 and me["reset_at"] is None
     text = json.dumps(me)
