@@ -115,10 +115,6 @@ BEGIN
 	SELECT g.version, g.mode, g.mode_epoch, g.digest, g.rcpt, g.size, g.risk
 	    INTO m FROM d.message g WHERE g.message_id = mid AND g.tenant_id = t
 	    AND g.inbox_id = i AND g.version = 1;
-	IF NOT FOUND OR NOT d.policy_allows(mid, t, i, m.version, how, m.mode,
-	    m.mode_epoch) THEN
-		RETURN false;
-	END IF;
 	BEGIN
 		INSERT INTO d.release (message_id, tenant_id, inbox_id, version,
 		    round, digest, by_what, mode, mode_epoch, relay_box, tag, expiry,
@@ -126,7 +122,10 @@ BEGIN
 		    m.mode, m.mode_epoch, policy_release.relay_box,
 		    policy_release.tag, policy_release.expiry, now_at);
 	EXCEPTION WHEN check_violation THEN
-		-- A pause, or the end of a rule, since that look.
+		-- A pause, or the end of a rule, a moment ago. The row is stored and
+		-- gives no reason to wait, so the event does.
+		PERFORM d.event_add(mid, t, i, 'message.held', 'agent', NULL,
+		    1::smallint, 'mode');
 		RETURN false;
 	END;
 	INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,

@@ -7,6 +7,7 @@ dot left while somebody had been told that none does.
 import datetime
 import os
 import threading
+import uuid
 
 import pytest
 
@@ -106,6 +107,55 @@ BOOKS = {
 def own():
     with pgcluster.Cluster(fast=True) as db:
         yield pgcluster.World(db, inboxes=3)
+
+
+class Follower(threading.Thread):
+    """Reads an inbox's events as they come, from where it was."""
+
+    def __init__(self, w, x):
+        super().__init__()
+        self.x, self.conn = x, w.db.connect("l_gateway")
+        self.place = dict(px=0, pat=datetime.datetime(2000, 1, 1),
+                          pm=uuid.UUID(int=0), pn=0)
+        self.seen, self.wrong = [], None
+        self.over = threading.Event()
+
+    def look(self):
+        *found, end = call(self.conn, "my_stream_1", t=self.x.tenant,
+                           k=self.x.full_key, a=self.x.full_a, one=None,
+                           lim=7, **self.place)
+        self.seen += [(e["message_id"], e["n"], e["state"]) for e in found]
+        # As store/follow.c: what is not full ends where it looked to.
+        last = found[-1] if len(found) == 7 else dict(
+            end, message_id=uuid.UUID(int=0), n=0)
+        self.place = dict(px=last["xid"], pat=last["at"],
+                          pm=last["message_id"], pn=last["n"])
+        return found
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                self.look()
+            while self.look():
+                pass
+        except BaseException as e:
+            self.wrong = e
+
+
+def followed(followers, su):
+    """Each event once, and each message's in their order."""
+    for f in followers:
+        if f.wrong:
+            raise f.wrong
+        there = rows(su, "SELECT message_id, n, state FROM d.event WHERE "
+                     "inbox_id = %s UNION ALL SELECT message_id, 1, 1 FROM "
+                     "d.message WHERE inbox_id = %s AND reasons <> ''",
+                     f.x.inbox, f.x.inbox)
+        assert sorted(f.seen) == sorted(there)
+        last = {}
+        for mid, n, _ in f.seen:
+            assert n > last.get(mid, 0)
+            last[mid] = n
 
 
 def rest(w, su):
@@ -213,6 +263,29 @@ def test_everybody_at_once(own, pytestconfig):
     town.doomed = w.inboxes[2:3] + w.inboxes[5:]
     walks = [Walk(town, "%d.%d" % (seed, i), "walker%d" % i)
              for i in range(4)]
+    followers = [Follower(w, x) for x in (w.inboxes[0], w.inboxes[3])]
+    for f in followers:
+        f.start()
+    try:
+        everybody(w, town, walks, turns, su, today)
+    finally:
+        for f in followers:
+            f.over.set()
+            f.join()
+    followed(followers, su)
+    did = {}
+    for walk in walks:
+        for key, n in walk.did.items():
+            did[key] = did.get(key, 0) + n
+    print("seed", seed, "again", town.again, sorted(did.items(), key=str))
+    # It went everywhere: nothing of this is true of an empty house.
+    states = {s for s, in rows(su, "SELECT DISTINCT state FROM d.event")}
+    assert states >= {1, 2, 3, 4, 5, 7, 8, 9, 10, 11}
+    assert {n for n, in rows(su, "SELECT DISTINCT by_what FROM d.release")} \
+        == {"o", "m", "r"}
+
+
+def everybody(w, town, walks, turns, su, today):
     for turn in range(turns):
         wrong = []
 
@@ -230,13 +303,3 @@ def test_everybody_at_once(own, pytestconfig):
         if wrong:
             raise wrong[0]
         balance(w, town, su, today)
-    did = {}
-    for walk in walks:
-        for key, n in walk.did.items():
-            did[key] = did.get(key, 0) + n
-    print("seed", seed, "again", town.again, sorted(did.items(), key=str))
-    # It went everywhere: nothing of this is true of an empty house.
-    states = {s for s, in rows(su, "SELECT DISTINCT state FROM d.event")}
-    assert states >= {1, 2, 3, 4, 5, 7, 8, 9, 10, 11}
-    assert {n for n, in rows(su, "SELECT DISTINCT by_what FROM d.release")} \
-        == {"o", "m", "r"}

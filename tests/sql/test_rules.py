@@ -3,7 +3,7 @@
 import threading
 import time
 
-from pgcluster import call1, submit
+from pgcluster import call, call1, submit
 from test_gate import one, state, tag
 from test_relay import (DONE, DOT, GATES, PENDING, approved, attempt, claim,
                         done, dot, gate_case, rows_of)
@@ -138,3 +138,6 @@ def test_a_stop_between_two_looks_of_the_referee(w, x, su):
                m["mid"]) == 0
     assert one(su, "SELECT held FROM d.quota WHERE inbox_id = %s",
                x.inbox) == 1
+    assert [(e["type"], e["actor"], e["state"], e["detail"]) for e in call(
+        w.gw, "my_events_1", t=x.tenant, k=x.full_key, a=x.full_a,
+        mid=m["mid"])] == [("message.held", "agent", 1, "mode")]
