@@ -172,19 +172,20 @@ def rows(su, sql, *args):
 
 
 def broken_stops(town, su):
-    """Dots that left while somebody had been told that none does."""
-    bad = []
-    for mid, tenant, inbox, at, by, round in rows(
-            su, "SELECT a.message_id, a.tenant_id, a.inbox_id, "
-            "extract(epoch FROM a.dot_at)::float8, r.by_what, a.round "
-            "FROM d.attempt a JOIN d.release r USING (message_id, tenant_id, "
-            "round) WHERE a.dot_at IS NOT NULL"):
-        if by == "o" and (mid, round) not in town.made:
-            bad.append(("not approved", mid, round))
-        mine = (mid, ("inbox", inbox), ("tenant", tenant))
-        bad += [(what, mid, at, since, until)
-                for what, whose, since, until in town.stops
-                if whose in mine and since < at < (until or at + 1)]
+    """Dots that left while somebody had been told that none does: asked for
+    and allowed in between. And those that no person approved."""
+    bad = rows(su, "SELECT a.message_id, a.round FROM d.attempt a JOIN "
+               "d.release r USING (message_id, tenant_id, round) "
+               "WHERE a.dot_at IS NOT NULL AND r.by_what = 'o'")
+    bad = [("not approved", *k) for k in bad if k not in town.made]
+    whose = {mid: (mid, ("inbox", inbox), ("tenant", tenant))
+             for mid, inbox, tenant in rows(
+                 su, "SELECT message_id, inbox_id, tenant_id FROM d.state")}
+    for mid, asked, went in town.dots:
+        bad += [(what, mid, asked, went, since, until)
+                for what, who, since, until in town.stops
+                if who in whose[mid] and since < asked
+                and (until is None or went < until)]
     return bad
 
 

@@ -29,6 +29,7 @@ class Town:
         self.stored = {}  # of an inbox: how many were 202
         self.lock = threading.Lock()
         self.stops = []  # what, whose, from, until: no dot in between
+        self.dots = []  # of a message: asked for when, allowed when
         self.made = set()  # an operator's approvals: message, round
         self.doomed = []  # inboxes that may be deleted
         self.runs = []  # keys of sessions, and how many were taken of each
@@ -420,10 +421,12 @@ class Walk:
                                    for i in due}, host)
         to = due[:r.randint(1, len(due))]
         new = self.town.dotted(L["mid"], to)
+        since = time.time()
         d = call1(self.wk, "dot_1", ix=to, host=host, safety="", **L)
         if not d["go"]:
             self.town.answered(new)
             return ("dot", d["status"], d["reason"])
+        self.town.dots.append((L["mid"], since, time.time()))
         if r.random() < .15:  # died there
             return "lost"
         results = {i: r.choice((DONE, DONE, DONE, LATER, FAILED, UNCERTAIN))
@@ -463,11 +466,15 @@ class Walk:
         ix = ["{%s}" % due for _, due in go]
         new = [self.town.dotted(L["mid"], map(int, due.split(",")))
                for L, due in go]
+        since = time.time()
         dots = sorted(d["i"] for d in call(
             self.wk, "dots_1", ixs=ix, mxs=["mx." + L["dom"] for L, _ in go],
             tlss=[""] * len(go), **names))
+        until = time.time()
         for i, those in enumerate(new):
-            if i + 1 not in dots:
+            if i + 1 in dots:
+                self.town.dots.append((go[i][0]["mid"], since, until))
+            else:
                 self.town.answered(those)
         if not dots or self.rng.random() < .1:
             return "lost" if dots else "no dot"
