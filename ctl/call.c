@@ -51,6 +51,7 @@ ctl_number(const struct ctl *ctl, const struct ctl_args *args, const char *name,
 	return (int64_t)v;
 }
 
+PRINTF_LIKE(2, 0)
 static void
 say(const struct ctl *ctl, const char *fmt, va_list ap)
 {
