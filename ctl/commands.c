@@ -212,7 +212,7 @@ const struct ctl_command ctl_commands[] = {
 	    "Lay a backup out where nothing is; restore-finish comes after." },
 	{ "database verify", "[--superuser ROLE] [--head FILE] [--sample N]",
 	    "superuser= head= sample=", ctl_database_verify, 0, 0,
-	    "Check the audit chain, digests, bodies and foreign keys." },
+	    "Check the audit chain, and rows against each other." },
 	{ "restore-finish", "--reason TEXT [--without-redis]",
 	    "reason= without-redis", ctl_restore_finish, 0, 0,
 	    "After a restore: hold what was on its way, end sessions, pause." },

@@ -50,6 +50,40 @@ BEGIN
 	        JOIN d.state s ON s.message_id = m.message_id
 	        AND s.tenant_id = m.tenant_id WHERE s.state IN (1, 2, 7, 9, 11)
 	        AND s.version = m.version) z;
+	-- What is told without looking at every row, against every row.
+	RETURN QUERY SELECT 'counters', count(*), count(*) FILTER (WHERE NOT z.good),
+	    min('inbox ' || z.inbox_id) FILTER (WHERE NOT z.good)
+	    FROM (SELECT q.inbox_id, q.held = coalesce(c.n, 0)
+	        AND q.held_bytes = coalesce(c.b, 0) AS good FROM d.quota q
+	        LEFT JOIN (SELECT s.tenant_id, s.inbox_id, count(*) AS n,
+	            sum(m.size) AS b FROM d.state s
+	            JOIN d.message m USING (message_id, tenant_id, version)
+	            WHERE s.state = 1 GROUP BY 1, 2) c
+	        USING (tenant_id, inbox_id)) z;
+	RETURN QUERY SELECT 'states', count(*), count(*) FILTER (WHERE NOT z.good),
+	    min(z.message_id::text) FILTER (WHERE NOT z.good)
+	    FROM (SELECT message_id, m.digest IS NOT NULL AND s.state IS NOT NULL
+	        AND (s.state NOT IN (8, 9, 10, 11)
+	            OR s.state = d.derived(message_id, tenant_id))
+	        AND coalesce((SELECT e.state FROM d.event e
+	            WHERE e.message_id = s.message_id
+	            AND e.tenant_id = s.tenant_id ORDER BY e.n DESC LIMIT 1), 1)
+	            = s.state AS good
+	        FROM (SELECT * FROM d.message x WHERE x.version = (SELECT
+	            max(y.version) FROM d.message y
+	            WHERE y.message_id = x.message_id
+	            AND y.tenant_id = x.tenant_id)) m
+	        FULL JOIN d.state s USING (message_id, tenant_id, inbox_id,
+	            version)) z;
+	RETURN QUERY SELECT 'queue', count(*), count(*) FILTER (WHERE NOT z.good),
+	    min(z.message_id::text) FILTER (WHERE NOT z.good)
+	    FROM (SELECT message_id, (v.n IS NOT NULL
+	        AND s.state IN (2, 7, 9, 11)) = (q.digest IS NOT NULL) AS good
+	        FROM (SELECT message_id, tenant_id, domain, count(*) AS n
+	            FROM d.delivery WHERE status IN (0, 1, 2, 4)
+	            GROUP BY 1, 2, 3) v
+	        FULL JOIN d.send_q q USING (message_id, tenant_id, domain)
+	        JOIN d.state s USING (message_id, tenant_id)) z;
 	RETURN QUERY SELECT 'foreign keys', coalesce(sum(o.looked), 0)::bigint,
 	    coalesce(sum(o.broken), 0)::bigint,
 	    min(c.conname::text) FILTER (WHERE o.broken > 0)

@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 import pgcluster
-from pgcluster import call, call1
+from pgcluster import call, call1, submit
 from walk import Town, Walk
 
 # What must not be there, each row of it an error.
@@ -228,8 +228,15 @@ def shown(w, town, su):
         assert n["n"] == min(1000, held.get(x.inbox, 0))
 
 
+def verified(su):
+    """What an operator's `database verify` finds, also amid all that."""
+    return {what: broken for what, _, broken, _ in rows(
+        su, "SELECT * FROM d.verify(200)") if broken}
+
+
 def balance(w, town, su, today):
     rest(w, su)
+    assert verified(su) == {}
     wrong = {name: found[:5] for name, found in (
         (name, rows(su, sql)) for name, sql in BOOKS.items()) if found}
     assert not wrong
@@ -299,8 +306,49 @@ def everybody(w, town, walks, turns, su, today):
         threads = [threading.Thread(target=run, args=(k,)) for k in walks]
         for t in threads:
             t.start()
+        while any(t.is_alive() for t in threads):
+            assert verified(su) == {}
         for t in threads:
             t.join()
         if wrong:
             raise wrong[0]
         balance(w, town, su, today)
+
+
+@pytest.mark.parametrize("what,sql", [
+    ("counters", "UPDATE d.quota SET held = held + 1 WHERE inbox_id = %(i)s"),
+    ("counters", "UPDATE d.quota SET held_bytes = 0 WHERE inbox_id = %(i)s"),
+    ("states", "DELETE FROM d.state WHERE message_id = %(m)s"),
+    ("states", "UPDATE d.state SET state = 3 WHERE message_id = %(m)s"),
+    ("states", "INSERT INTO d.event (message_id, tenant_id, inbox_id, n, "
+     "type, actor, state) VALUES (%(m)s, %(t)s, %(i)s, 9, 'x', 'x', 5)"),
+    ("queue", "INSERT INTO d.delivery (message_id, tenant_id, inbox_id, ix, "
+     "domain, canon) VALUES (%(n)s, %(t)s, %(i)s, 9, 'q.example', 'q')"),
+    ("queue", "DELETE FROM d.send_q WHERE message_id = %(n)s"),
+    ("bodies", "DELETE FROM d.body WHERE message_id = %(m)s"),
+    ("digests", "UPDATE d.message SET subject = 'y', size = size + 1 "
+     "WHERE message_id = %(m)s")])
+def test_verify_finds_what_is_wrong(own, what, sql):
+    w = own
+    x = w.inboxes[0]
+    m, n = x.message(["a@x.example"]), x.message(["b@x.example"])
+    w.mode(x, 2)
+    assert [submit(w.gw, k)["state"] for k in (m, n)] == [1, 1]
+    assert w.approve(n)["state"] == 2
+    su = w.db.connect("postgres", autocommit=False)
+    cur = su.cursor()
+    cur.execute("SET LOCAL session_replication_role = replica")
+    cur.execute("ALTER TABLE d.message DISABLE TRIGGER USER")
+    if what == "digests":
+        cur.execute("ALTER TABLE d.message DROP CONSTRAINT message_digest")
+    cur.execute(sql, dict(t=x.tenant, i=x.inbox, m=m["mid"], n=n["mid"]))
+    assert cur.rowcount == 1
+    cur.execute("SELECT broken, example FROM d.verify(1000000) "
+                "WHERE what = %s", (what,))
+    broken, example = cur.fetchone()
+    assert broken == 1 and example in (
+        str(m["mid"]), str(n["mid"]), "inbox %d" % x.inbox)
+    su.rollback()
+    su.close()
+    assert call1(w.gw, "cancel_1", t=x.tenant, k=x.full_key, a=x.full_a,
+                 mid=n["mid"])["status"] == 200
