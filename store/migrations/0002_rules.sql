@@ -413,6 +413,21 @@ REVOKE CREATE ON SCHEMA d FROM p_policy;
 
 -- Triggers: run with the rights of the caller, so current_user is the zone --
 
+-- Who moves several messages at once locks them before the first counter, in
+-- the order of their ids, as who moves one locks it and then its counter.
+CREATE FUNCTION d.states_hold(mids uuid[], ts bigint[]) RETURNS void
+	LANGUAGE plpgsql AS $$
+DECLARE
+	g record;
+BEGIN
+	FOR g IN SELECT x.mid, x.t FROM unnest(mids, ts) x (mid, t)
+	    ORDER BY x.mid, x.t LOOP
+		PERFORM 1 FROM d.state y WHERE y.message_id = g.mid
+		    AND y.tenant_id = g.t FOR UPDATE;
+	END LOOP;
+END $$;
+GRANT EXECUTE ON FUNCTION d.states_hold TO p_review, p_ctl, p_submit;
+
 -- Once a statement: a batch of new rows is checked as a set.
 CREATE FUNCTION d.state_insert() RETURNS trigger LANGUAGE plpgsql
 	SET search_path = pg_catalog, pg_temp AS $$

@@ -907,8 +907,16 @@ BEGIN
 		RETURN QUERY SELECT c.status, c.code, NULL::int;
 		RETURN;
 	END IF;
-	-- The counter first, as submissions do; then none of theirs is between
-	-- its look at the session and its COMMIT.
+	IF keep IS NOT TRUE THEN
+		PERFORM d.states_hold(array_agg(s.message_id),
+		    array_agg(s.tenant_id)) FROM d.state s JOIN d.message m
+		    ON m.message_id = s.message_id AND m.tenant_id = t
+		    AND m.version = s.version AND m.key_id = which
+		    WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
+		    AND s.state = 1;
+	END IF;
+	-- Then the counter, as submissions do: none of theirs is between its look
+	-- at the session and its COMMIT.
 	PERFORM 1 FROM d.quota q WHERE q.tenant_id = t
 	    AND q.inbox_id = c.inbox_id FOR UPDATE;
 	UPDATE d.agent_session y SET ended_at = clock_timestamp(),
@@ -932,11 +940,14 @@ BEGIN
 	    WHERE r.tenant_id = t AND r.inbox_id = c.inbox_id
 	    AND r.key_id = which AND r.revoked_at IS NULL;
 	IF keep IS NOT TRUE THEN
+		-- What came since is decided by who has it already.
 		UPDATE d.state s SET state = 5, detail = 'session ended'
-		    FROM d.message m WHERE s.tenant_id = t
-		    AND s.inbox_id = c.inbox_id AND s.state = 1
-		    AND m.message_id = s.message_id AND m.tenant_id = t
-		    AND m.version = s.version AND m.key_id = which;
+		    FROM (SELECT y.message_id FROM d.state y JOIN d.message m
+		        ON m.message_id = y.message_id AND m.tenant_id = t
+		        AND m.version = y.version AND m.key_id = which
+		        WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
+		        AND y.state = 1 FOR UPDATE OF y SKIP LOCKED) z
+		    WHERE s.message_id = z.message_id AND s.tenant_id = t;
 		GET DIAGNOSTICS n = ROW_COUNT;
 	END IF;
 	PERFORM d.note(t, 'agent:' || t::text || '.' || k::text,

@@ -430,6 +430,9 @@ BEGIN
 		RETURN;
 	END IF;
 	at := j.next_ix;
+	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
+	    FROM d.job_item z WHERE z.job_id = job AND z.ix >= j.next_ix
+	    AND z.ix < j.next_ix + most;
 	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
 	    AND z.ix >= j.next_ix AND z.ix < j.next_ix + most ORDER BY z.ix LOOP
 		what := d.job_reject(o.operator_id, j, i);
@@ -461,6 +464,7 @@ DECLARE
 	o record;
 	j d.job;
 	i d.job_item;
+	mine d.job_item[];
 	what text;
 	ids uuid[] := '{}';
 	whys text[] := '{}';
@@ -491,9 +495,9 @@ BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	j.category := reject_all_1.category;
 	j.note := reject_all_1.note;
-	FOR i.message_id, i.tenant_id, i.inbox_id, i.version, i.round, i.digest IN
-	    SELECT y.message_id, y.tenant_id, y.inbox_id, y.version, y.round,
-	    m.digest FROM d.state y JOIN d.message m
+	mine := ARRAY(SELECT (NULL, y.tenant_id, NULL, y.inbox_id, y.message_id,
+	    y.version, y.round, m.digest, NULL)::d.job_item
+	    FROM d.state y JOIN d.message m
 	        ON m.message_id = y.message_id AND m.tenant_id = y.tenant_id
 	        AND m.version = y.version
 	    WHERE y.tenant_id = reject_all_1.tenant
@@ -502,7 +506,10 @@ BEGIN
 	        WHERE c.message_id = y.message_id AND c.tenant_id = y.tenant_id
 	        AND c.version = y.version AND c.round = y.round
 	        AND c.operator_id = o.operator_id)
-	    ORDER BY y.risk DESC, y.message_id LIMIT most LOOP
+	    ORDER BY y.risk DESC, y.message_id LIMIT most);
+	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
+	    FROM unnest(mine) z;
+	FOREACH i IN ARRAY mine LOOP
 		seen := seen + 1;
 		what := d.job_reject(o.operator_id, j, i);
 		IF what = 'rejected' THEN
@@ -676,6 +683,10 @@ BEGIN
 		PERFORM d.note(0, 'op:' || o.operator_id::text, 'job.undo', NULL,
 		    json_build_object('job', job, 'approved', j.done)::text);
 	END IF;
+	PERFORM d.states_hold(array_agg(y.message_id), array_agg(y.tenant_id))
+	    FROM (SELECT z.message_id, z.tenant_id FROM d.job_item z
+	    WHERE z.job_id = job AND z.ix < j.undo_ix AND z.ix > 0
+	    AND z.outcome = 'approved' ORDER BY z.ix DESC LIMIT most) y;
 	-- The newest first: the oldest are the likeliest to have left.
 	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
 	    AND z.ix < j.undo_ix AND z.ix > 0 AND z.outcome = 'approved'

@@ -228,6 +228,9 @@ BEGIN
 	UPDATE d.claim c SET expires_at = clock_timestamp()
 	    WHERE c.tenant_id = t AND c.inbox_id = i
 	    AND c.expires_at > clock_timestamp();
+	PERFORM d.states_hold(array_agg(y.message_id), array_agg(y.tenant_id))
+	    FROM d.state y WHERE y.tenant_id = t AND y.inbox_id = i
+	    AND y.state IN (1, 2, 9);
 	FOR m IN SELECT y.message_id, y.state FROM d.state y
 	    WHERE y.tenant_id = t AND y.inbox_id = i AND y.state IN (1, 2, 9)
 	    ORDER BY y.message_id FOR UPDATE OF y LOOP

@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 import pgcluster
-from pgcluster import call, call1, submit
+from pgcluster import call, call1, sha256, submit
 from walk import Town, Walk
 
 # What must not be there, each row of it an error.
@@ -205,6 +205,13 @@ def lost_doubts(town, su):
             if (mid, ix) in ends]
 
 
+def drafts(town):
+    """One draft is one mail, of the version that nobody was told is no
+    more."""
+    assert len({d for d, _ in town.sent}) == len(town.sent)
+    assert not set(town.sent) & set(town.changed)
+
+
 def shown(w, town, su):
     """What the pages and agents are told is what is there."""
     there = {i: (n, b) for i, n, b in rows(
@@ -248,6 +255,16 @@ def balance(w, town, su, today):
             assert used[x.inbox] == town.stored.get(x.inbox, 0)
     shown(w, town, su)
     runs(town, su)
+    drafts(town)
+
+
+def second_key(w, x):
+    a = os.urandom(32)
+    r = call1(w.gw, "key_create_1", t=x.tenant, k=x.full_key, a=x.full_a,
+              auth=sha256(a), scope="f", label=None, expires=None, epoch=1,
+              wrapped=os.urandom(72))
+    assert r["status"] in (200, 201), r
+    return r["key_id"], a
 
 
 def test_everybody_at_once(own, pytestconfig):
@@ -269,6 +286,8 @@ def test_everybody_at_once(own, pytestconfig):
                  full_key_smtp=None, retry_uncertain=None)["status"] == 200
     town = Town(w, w.inboxes)
     town.doomed = w.inboxes[2:3] + w.inboxes[5:]
+    for x in (w.inboxes[0], w.inboxes[4]):
+        x.keys = [(x.full_key, x.full_a), second_key(w, x)]
     walks = [Walk(town, "%d.%d" % (seed, i), "walker%d" % i)
              for i in range(4)]
     followers = [Follower(w, x) for x in (w.inboxes[0], w.inboxes[3])]

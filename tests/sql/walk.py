@@ -33,6 +33,10 @@ class Town:
         self.made = set()  # an operator's approvals: message, round
         self.doomed = []  # inboxes that may be deleted
         self.runs = []  # keys of sessions, and how many were taken of each
+        self.drafts = []  # id, inbox
+        self.busy = set()  # drafts that a living sender is about to send
+        self.sent = []  # of a draft which version
+        self.changed = []  # which version was answered to be no more
         self.again = 0
         # Recipients whose dot nobody answered, nor a person for it.
         self.doubt = set()
@@ -74,7 +78,7 @@ class Walk:
             (2, self.settle), (3, self.sweep), (2, self.age), (1, self.mode),
             (1, self.pause), (1, self.suspend), (1, self.block),
             (1, self.allow), (1, self.job), (1, self.session),
-            (1, self.demolish)) for _ in range(n)]
+            (1, self.demolish), (5, self.draft)) for _ in range(n)]
 
     def step(self):
         act = self.rng.choice(self.acts)
@@ -177,6 +181,82 @@ class Walk:
             self.gw, "run_end_1", which=r["key_id"], keep=self.rng.random()
             < .5, exit_error=None, stdout_lines=None, stderr_lines=None,
             payload_length=None, **who)["status"])
+
+    def draft(self):
+        """Written, changed, sent and deleted by two full keys of an inbox;
+        who sends may die on the way."""
+        r = self.rng
+        x = r.choice([x for x in self.town.boxes if hasattr(x, "keys")])
+        if r.random() < .3 or not self.town.drafts:
+            draft = uuid7()
+            status = self.put(x, draft, 0)
+            if status in (200, 201):
+                self.town.drafts.append((draft, x))
+            return ("new", status)
+        draft, x = r.choice(self.town.drafts[-6:])
+        cur = self.su.cursor()
+        cur.execute("SELECT version FROM d.draft WHERE draft_id = %s",
+                    (draft,))
+        row = cur.fetchone()
+        if row is None:
+            return "gone"
+        if r.random() < .3:
+            status = self.put(x, draft, row[0])
+            if status == 200:
+                self.town.changed.append((draft, row[0]))
+            return ("change", status)
+        if r.random() < .1:
+            status = call1(self.gw, "draft_end_1", draft=draft, sent=None,
+                           **self.who(x))["status"]
+            if status == 200:
+                self.town.changed.append((draft, row[0]))
+            return ("delete", status)
+        return self.send_draft(x, draft, row[0])
+
+    def who(self, x):
+        k, a = self.rng.choice(x.keys)
+        return dict(t=x.tenant, k=k, a=a)
+
+    def put(self, x, draft, version):
+        return call1(self.gw, "draft_put_1", draft=draft, ver=version,
+                     epoch=1, box=b"x" * 80, head=b"h" * 60, body=b"b" * 60,
+                     idem=None, request=os.urandom(32),
+                     **self.who(x))["status"]
+
+    def send_draft(self, x, draft, version):
+        who, key = self.who(x), sha256(b"draft:" + draft.bytes)
+        me = (draft, self)
+        self.town.busy.add(me)
+        try:
+            g = call1(self.gw, "draft_go_1", draft=draft, ver=version,
+                      idem=key, **who)
+            if g["status"] != 200 or g["message_id"]:
+                return ("go", g["status"], bool(g["message_id"]))
+            if self.rng.random() < .1:
+                return "died before"
+            # The same request of the same version, whoever of a line asks.
+            m = x.message(["a@x.example"], idem=key, key=(who["k"], who["a"]),
+                          request=sha256(key + bytes([version])))
+            got = submit(self.gw, m)
+            if self.keep(x, m, got) == 202:
+                self.town.sent.append((draft, version))
+            if self.rng.random() < .2:
+                return "died after"
+            if got["status"] in (200, 202):
+                e = call1(self.gw, "draft_end_1", draft=draft,
+                          sent=got["message_id"], **who)
+            else:
+                e = call1(self.gw, "draft_stay_1", draft=draft, at=g["at"],
+                          **who)
+            return ("sent", got["status"], e["status"])
+        finally:
+            self.town.busy.discard(me)
+            if not any(d == draft for d, _ in list(self.town.busy)):
+                self.su.cursor().execute(
+                    "UPDATE d.draft SET going_at = going_at - "
+                    "interval '1 min' * %s WHERE draft_id = %s "
+                    "AND going_at IS NOT NULL",
+                    (self.rng.choice((0, 0, 6)), draft))
 
     def demolish(self):
         with self.town.lock:  # root's session is one
