@@ -48,7 +48,7 @@ struct page *page_new(struct http_request *req, size_t size);
 
 /*
  * For actions: as page_new(), but NULL after a reply when the form's token is
- * not this session's.
+ * not this session's. The request is gone then: read its fields before.
  */
 struct page *page_new_action(struct http_request *req, size_t size);
 

@@ -244,8 +244,8 @@ read_scope(struct http_request *req, int64_t *tenant, int64_t *inbox)
 void
 handle_pause_post(struct http_request *req)
 {
-	struct page *page = page_new_action(req, sizeof(struct pausing));
 	const char *to = http_request_field(req, "to", 0);
+	struct page *page = page_new_action(req, sizeof(struct pausing));
 	struct pausing *p;
 
 	if (page == NULL)

@@ -268,10 +268,10 @@ words_about(struct page *page, const struct job_request *r)
 void
 handle_job_make_post(struct http_request *req)
 {
-	struct page *page = page_new_action(req, sizeof(struct making));
 	const char *verdict = http_request_field(req, "verdict", 0);
 	const char *all = http_request_field(req, "all", 0);
 	const char *box = http_request_field(req, "box", 0);
+	struct page *page = page_new_action(req, sizeof(struct making));
 	struct making *m;
 
 	if (page == NULL)
@@ -340,9 +340,9 @@ on_confirmed(struct page *page)
 void
 handle_job_confirm_post(struct http_request *req)
 {
-	struct page *page = page_new_action(req, sizeof(struct moving));
 	const char *items = http_request_field(req, "items", 0);
 	const char *hint = http_request_field(req, "hint", 0);
+	struct page *page = page_new_action(req, sizeof(struct moving));
 	unsigned char hash[32];
 	struct moving *m;
 
@@ -416,8 +416,8 @@ handle_job_undo_post(struct http_request *req)
 void
 handle_job_stop_post(struct http_request *req)
 {
-	struct page *page = page_new_action(req, sizeof(struct moving));
 	const char *to = http_request_field(req, "to", 0);
+	struct page *page = page_new_action(req, sizeof(struct moving));
 	struct moving *m;
 
 	if (page == NULL)

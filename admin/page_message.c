@@ -257,9 +257,9 @@ handle_message(struct http_request *req)
 void
 handle_message_open_post(struct http_request *req)
 {
+	const char *why = http_request_field(req, "why", 0);
 	struct page *page = page_new_action(req, sizeof(struct message_page));
 	struct message_page *mp;
-	const char *why = http_request_field(req, "why", 0);
 
 	if (page == NULL)
 		return;

@@ -285,8 +285,8 @@ put_message(struct http_request *req, struct buf *question)
 void
 handle_challenge_post(struct http_request *req)
 {
-	struct page *page = page_new_action(req, sizeof(struct second));
 	const char *purpose = http_request_field(req, "purpose", 0);
+	struct page *page = page_new_action(req, sizeof(struct second));
 	struct buf question = { 0 };
 
 	if (page == NULL)

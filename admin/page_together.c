@@ -50,8 +50,8 @@ on_look(struct page *page)
 void
 handle_look_post(struct http_request *req)
 {
-	struct page *page = page_new_action(req, sizeof(struct talking));
 	const char *to = http_request_field(req, "to", 0);
+	struct page *page = page_new_action(req, sizeof(struct talking));
 	struct talking *t;
 
 	if (page == NULL)
