@@ -25,6 +25,11 @@ static const struct {
 	{ "undone", "Undone. The message is held again; nothing was sent.",
 	    false },
 	{ "late", "Too late to undo: the relay has it already.", true },
+	{ "waits", "It is held already. Nothing of it leaves.", false },
+	{ "moved",
+	    "Nothing was undone: something else happened to it since. "
+	    "What it is now stands below.",
+	    true },
 	{ "paused", "Paused. Nothing leaves.", false },
 	{ "resumed", "Running again.", false },
 	{ "canceled", "Canceled. It does not leave any more.", false },

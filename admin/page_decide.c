@@ -428,8 +428,27 @@ handle_decide_post(struct http_request *req)
 
 struct undoing {
 	struct uuid message;
+	int version, round;
 	struct undo_answer answer;
 };
+
+/*
+ * Why it was not undone. Twice pressed, or by two: it is held again. Only what
+ * is still of that approval can be with the relay.
+ */
+static const char *
+not_undone(const struct undoing *u)
+{
+	const struct undo_answer *a = &u->answer;
+
+	if (a->state == STATE_HELD)
+		return "waits";
+	if (a->version != u->version || a->round != u->round ||
+	    a->state == STATE_REJECTED || a->state == STATE_EXPIRED ||
+	    a->state == STATE_CANCELED)
+		return "moved";
+	return "late";
+}
 
 static void
 on_undone(struct page *page)
@@ -439,7 +458,7 @@ on_undone(struct page *page)
 
 	snprintf(path, sizeof(path), "/m/%s", id_text(page, &u->message));
 	if (u->answer.is.status == 409) {
-		page_done(page, path, "late");
+		page_done(page, path, not_undone(u));
 	} else if (u->answer.is.status >= 300) {
 		page_refuse(page, &u->answer.is);
 	} else {
@@ -462,7 +481,9 @@ handle_undo_post(struct http_request *req)
 	u = page->mine;
 	if (!page_message_id(page, &u->message))
 		return;
-	decide_undo(&page->who->op, &u->message, int_field(req, "version"),
-	    int_field(req, "round"), &u->answer, page_arrived, page_wait(page));
+	u->version = int_field(req, "version");
+	u->round = int_field(req, "round");
+	decide_undo(&page->who->op, &u->message, u->version, u->round,
+	    &u->answer, page_arrived, page_wait(page));
 	page_then(page, on_undone);
 }

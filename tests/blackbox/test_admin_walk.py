@@ -395,6 +395,36 @@ class Judge:
                     for at, what, more in parser.errors[:3]]))
 
 
+def test_an_undo_that_came_second(town):
+    """Pressed twice, or by two: the relay has nothing of it."""
+    box, pages = town.boxes[0], Pages(town)
+
+    def pause(on):
+        town.api("pause_1", town.session, box.tenant_id, box.inbox_id, on,
+                 "a test", user="l_review")
+
+    def undo(form):
+        status, headers, _ = pages.press(mid, "undo", form)
+        assert status == 303
+        return headers["Location"].split("said=")[1]
+    pause(True)  # so that the worker takes nothing
+    mid = town.submit_rest(box)
+    assert pages.approve(mid) == 303
+    first = pages.form(mid, "undo")
+    assert [undo(first), undo(first)] == ["undone", "waits"]
+    assert pages.approve(mid) == 303
+    second = pages.form(mid, "undo")
+    assert undo(first) == "moved"
+    assert town.state(mid) == "approved"
+    assert pages.press(mid, "cancel", second)[0] == 303
+    assert undo(second) == "moved"
+    assert "something else happened to it since" in pages.call(
+        "GET", "/m/%s?said=moved" % public_id(mid))[2]
+    assert town.state(mid) == "canceled"
+    town.step_up()
+    pause(False)
+
+
 def test_a_form_of_another_session(town):
     """Every action of the program's own table: told so, and nothing else is
     read of a request that was answered."""
