@@ -450,6 +450,15 @@ document.addEventListener('submit', (event) => {
 		?.setAttribute('aria-busy', 'true');
 });
 
+// Stopped before the answer came: it may be pressed again.
+window.navigation?.addEventListener('navigateerror', () => {
+	for (const form of document.querySelectorAll('form[data-sent]')) {
+		delete form.dataset.sent;
+		for (const button of form.querySelectorAll('[aria-busy]'))
+			button.removeAttribute('aria-busy');
+	}
+});
+
 // ---- passkeys: the button fills a hidden field and sends its form
 
 const bytes = (text) => Uint8Array.from(

@@ -57,6 +57,31 @@ export default function ({ test, using, held, raw, cookieOf, stack }) {
 				assert.equal(await page.inputValue('#typed'), 'x'.repeat(10));
 			}));
 
+	test('what was stopped can be pressed again', () =>
+		using({}, async (page, context) => {
+			const id = await held();
+			await signIn(page, stack);
+			await refuse(page, id);
+			const browser = await context.newCDPSession(page);
+			let asked = 0;
+			await page.route('**/decide', (route) => {
+				if (++asked > 1) // the first is never answered
+					route.continue();
+			});
+			const first = page.waitForRequest(/decide$/);
+			await page.click('#reject-button', { noWaitAfter: true });
+			await first;
+			await browser.send('Page.stopLoading');
+			await page.waitForSelector('#reject-button:not([aria-busy])');
+			assert.equal(asked, 1);
+			await page.click('#reject-button', { noWaitAfter: true });
+			await page.waitForURL(/said=rejected/);
+			await page.unroute('**/decide');
+			const { state, decisions } = await stack.state(id);
+			assert.equal(state, 3);
+			assert.equal(decisions[0].note.replace(/\r/g, ''), NOTE);
+		}));
+
 	test('19 what is past its time is not approved, swept away or not', () =>
 		using({}, async (page) => {
 			const ids = [await held(), await held()];
