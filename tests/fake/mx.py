@@ -188,6 +188,7 @@ class Session:
 class FakeMx:
     OFFERS = ("PIPELINING", "SIZE 60000000", "8BITMIME", "STARTTLS",
               "AUTH PLAIN LOGIN")
+    session = Session  # what speaks to one client
 
     def __init__(self, cert=None, key=None, implicit_tls=False, login=None,
                  offers=OFFERS,
@@ -255,7 +256,7 @@ class FakeMx:
                 target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock):
-        session = Session(self, sock)
+        session = self.session(self, sock)
         try:
             self.open.add(session)
             session.run()
