@@ -372,8 +372,8 @@ handle_queue(struct http_request *req)
 static void
 send_counts(struct page *page)
 {
-	if (page->held.is.status >= 300)
-		http_reply_empty(page->req, 503);
+	if (page->held.is.status >= 300) /* 401: the session has just ended */
+		http_reply_empty(page->req, page->held.is.status);
 	else
 		http_reply_json(page->req, 200,
 		    json_pack("{s:i,s:I}", "held",

@@ -441,6 +441,26 @@ def test_a_form_of_another_session(town):
         assert "not from this session" in text or "role" in text, path
 
 
+def test_counts_of_a_session_that_ends_meanwhile(town):
+    """Between who asks and what is counted: signed out, not out of order."""
+    pages, lock, got = Pages(town), town.connect(), []
+    lock.autocommit = False
+    with lock.cursor() as cur:
+        cur.execute("LOCK TABLE d.global_pause IN ACCESS EXCLUSIVE MODE")
+    t = threading.Thread(target=lambda: got.append(
+        pages.call("GET", "/counts")[0]))
+    t.start()
+    postern.wait_until("it is known who asks", lambda: town.sql(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+        "query LIKE '%%session_touch%%'"))
+    town.sql("UPDATE d.operator_session SET ended_at = now() WHERE "
+             "created_at = (SELECT max(created_at) FROM d.operator_session)")
+    lock.commit()
+    lock.close()
+    t.join()
+    assert got == [401]
+
+
 def test_walk(town):
     it = walk(town, SECONDS)
     did = collections.Counter()
