@@ -214,23 +214,60 @@ convert(struct room *out, const struct charset *c, unsigned char *p, size_t n,
 	}
 }
 
-/* glibc lets through, from UTF-8, what is beyond the last code point. */
+/* The bytes of a character of UTF-8 (RFC 3629) at `p`; 0: there is none. */
+static size_t
+char_len(const unsigned char *p, size_t n)
+{
+	unsigned char c = *p;
+	size_t i, len = c < 0x80                 ? 1
+			: c >= 0xc2 && c <= 0xdf ? 2
+			: (c & 0xf0) == 0xe0     ? 3
+			: c >= 0xf0 && c <= 0xf4 ? 4
+						 : 0;
+
+	if (len == 0 || len > n)
+		return 0;
+	for (i = 1; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	/* no longer than it must be, no surrogate, nothing beyond Unicode */
+	if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) ||
+	    (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+/*
+ * glibc lets through, from UTF-8, what is beyond the last code point, and Gumbo
+ * makes one byte of a reference like &#xDbbbbbbbb. U+FFFD where there is room.
+ */
 static unsigned
-replace_beyond(struct room *out)
+repair(struct room *out)
 {
 	unsigned char *from = out->p, *to = out->p, *end = out->p + out->n;
+	unsigned flags = 0;
+	size_t len;
 
-	while (from < end) {
-		if (*from < 0xf4 || (*from == 0xf4 && from[1] < 0x90)) {
-			*to++ = *from++;
-		} else {
+	for (; from < end; from += len) {
+		len = char_len(from, (size_t)(end - from));
+		if (len > 0) {
+			if (to != from)
+				memmove(to, from, len);
+			to += len;
+			continue;
+		}
+		flags = HELPER_FLAG_REPLACED;
+		for (len = 1; from + len < end && (from[len] & 0xc0) == 0x80;)
+			len++;
+		if (len >= sizeof(REPLACEMENT) - 1) {
 			memcpy(to, REPLACEMENT, sizeof(REPLACEMENT) - 1);
 			to += sizeof(REPLACEMENT) - 1;
-			from += 4;
+		} else {
+			*to++ = '?';
 		}
 	}
 	out->n = (size_t)(to - out->p);
-	return to < end ? HELPER_FLAG_REPLACED : 0;
+	return flags;
 }
 
 /* ---- replies */
@@ -276,7 +313,7 @@ decode(struct room *out, const struct text_request *r, const struct charset **c,
 		: NULL;
 	if (*c != NULL) {
 		*flags = convert(out, *c, raw.p + mark, raw.n - mark, r->more);
-		*flags |= replace_beyond(out);
+		*flags |= repair(out);
 	}
 	free(raw.p);
 	return ok;
@@ -299,6 +336,7 @@ report(struct room *out, unsigned *flags)
 	out->p = html.p;
 	if (cut)
 		*flags |= HELPER_FLAG_CUT;
+	*flags |= repair(out);
 	return ok;
 }
 

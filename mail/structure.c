@@ -485,7 +485,8 @@ structure_feed(struct structure *s, const void *p, size_t n)
 		} else {
 			s->line_size = len;
 			s->line_long = len > LINE_KEEP;
-			line = (struct str){ in, len };
+			line =
+			    (struct str){ in, s->line_long ? LINE_KEEP : len };
 		}
 		if (!take_line(s, line))
 			break;
