@@ -229,8 +229,8 @@ class Judge:
         self.same("audit of decisions", want, log)
 
     def undone(self):
-        answered = {(a.who, a.mid, a.version, a.round)
-                    for a in self.said("undone")}
+        answered = collections.Counter(
+            (a.who, a.mid, a.version, a.round) for a in self.said("undone"))
         taken = {(public_id(r["message_id"]), r["round"])
                  for r in self.town.sql("SELECT message_id, round FROM "
                                         "d.job_item WHERE outcome = "
@@ -241,7 +241,8 @@ class Judge:
             "round, (detail::json->>'version')::int AS version FROM d.audit "
             "WHERE event = 'message.undo' AND message_id = "
             "ANY(%s::uuid[])", self.ids)]
-        there = {r for r in rows if (r[1], r[3]) not in taken}
+        there = collections.Counter(
+            r for r in rows if (r[1], r[3]) not in taken)
         self.same("undo", answered, there)
         if len(rows) != len(set(rows)):
             self.wrong.append("undone twice: %s" % rows)
