@@ -455,14 +455,16 @@ def r():
         cert = it.path("tls", "cert.pem"), it.path("tls", "key.pem")
         it.hosts = [WildMx(it.house, "%d.%d" % (SEED, i), *cert, address=a)
                     for i, a in enumerate(ADDRESSES)]
-        rng = random.Random(SEED)
+        rng, it.names = random.Random(SEED), {}
         for domain in DOMAINS:
             names = ["mx%d.%s" % (i, domain)
                      for i in range(rng.randint(1, 3))]
             dns.mx(domain, *((rng.choice((10, 20)), n) for n in names))
+            it.names[domain] = []
             for name in names:
-                dns.a(name, *rng.sample(ADDRESSES, rng.randint(1, 2)), *(
-                    [DEAD] if rng.random() < .3 else []))
+                here = rng.sample(ADDRESSES, rng.randint(1, 2))
+                it.names[domain].append(set(here))
+                dns.a(name, *here, *([DEAD] if rng.random() < .3 else []))
         it.start("postern-admin")
         it.pages = Pages(it)
         yield it
