@@ -413,8 +413,10 @@ REVOKE CREATE ON SCHEMA d FROM p_policy;
 
 -- Triggers: run with the rights of the caller, so current_user is the zone --
 
--- Who moves several messages at once locks them before the first counter, in
--- the order of their ids, as who moves one locks it and then its counter.
+-- Locks the state rows of messages that are moved together. To move one is to
+-- lock its state and then the counters of its inbox (d.held_move): who moved
+-- many one by one would hold the counters and wait for the next state, which
+-- somebody may hold who waits for the counters. So all states come first.
 CREATE FUNCTION d.states_hold(mids uuid[], ts bigint[]) RETURNS void
 	LANGUAGE plpgsql AS $$
 DECLARE

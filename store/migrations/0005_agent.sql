@@ -940,7 +940,8 @@ BEGIN
 	    WHERE r.tenant_id = t AND r.inbox_id = c.inbox_id
 	    AND r.key_id = which AND r.revoked_at IS NULL;
 	IF keep IS NOT TRUE THEN
-		-- What came since is decided by who has it already.
+		-- SKIP LOCKED: with the counter held, a message that came since
+		-- the look above is left to who decides it right now.
 		UPDATE d.state s SET state = 5, detail = 'session ended'
 		    FROM (SELECT y.message_id FROM d.state y JOIN d.message m
 		        ON m.message_id = y.message_id AND m.tenant_id = t

@@ -17,26 +17,27 @@ def waiting(su, pid):
         assert time.monotonic() < until
 
 
-def job(w, x, ms):
-    """Rejects them together."""
+def confirmed(w, x, ms, verdict):
+    """The id of a job over all of them, which may run."""
     name = uuid7()
-    assert call1(w.rv, "job_make_1", s=w.root, job=name, verdict="r",
+    assert call1(w.rv, "job_make_1", s=w.root, job=name, verdict=verdict,
                  tenant=None, inbox=x.inbox, q=None, ids=None,
                  about="x")["items"] == len(ms)
     sha = call1(w.rv, "jobs_1", s=w.root, job=name)["items_sha256"]
     assert call1(w.rv, "job_confirm_1", s=w.root, job=name, items_sha256=sha,
-                 category="other", note=None, hint=None)["status"] == 200
+                 category="other" if verdict == "r" else None, note=None,
+                 hint=None)["status"] == 200
+    return name
+
+
+def job(w, x, ms):
+    """Rejects them together."""
+    name = confirmed(w, x, ms, "r")
     return lambda c: call1(c, "job_reject_1", s=w.root, job=name, lim=50)
 
 
 def undone(w, x, ms):
-    name = uuid7()
-    assert call1(w.rv, "job_make_1", s=w.root, job=name, verdict="a",
-                 tenant=None, inbox=x.inbox, q=None, ids=None,
-                 about="x")["items"] == len(ms)
-    sha = call1(w.rv, "jobs_1", s=w.root, job=name)["items_sha256"]
-    assert call1(w.rv, "job_confirm_1", s=w.root, job=name, items_sha256=sha,
-                 category=None, note=None, hint=None)["status"] == 200
+    name = confirmed(w, x, ms, "a")
     for row in call(w.rv, "job_next_1", s=w.root, job=name, lim=50):
         assert call1(w.rv, "job_approve_1", s=w.root, job=name,
                      item=row["ix"], undo_seconds=60, failed=None,
