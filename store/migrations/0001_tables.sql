@@ -723,15 +723,25 @@ CREATE TABLE d.send_q (
 	lease uuid,
 	lease_until timestamptz,
 	worker text,
+	-- 0: in line, by vt. Else what last held it back: 1, its inbox, tenant or
+	-- a rule of theirs; 2, that nobody's mail went to the domain; 3, the time.
+	aside smallint NOT NULL DEFAULT 0 CHECK (aside BETWEEN 0 AND 3),
 	PRIMARY KEY (message_id, tenant_id, domain),
 	FOREIGN KEY (message_id, tenant_id, version, round, digest)
 	    REFERENCES d.release (message_id, tenant_id, version, round, digest),
 	FOREIGN KEY (message_id, tenant_id, version, round)
 	    REFERENCES d.state (message_id, tenant_id, version, round),
-	CHECK ((lease IS NULL) = (lease_until IS NULL)))
+	CHECK ((lease IS NULL) = (lease_until IS NULL)),
+	CHECK (lease IS NULL OR aside = 0))
 	WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01,
 	    autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX send_q_vt ON d.send_q (vt) WHERE lease IS NULL;
+CREATE INDEX send_q_vt ON d.send_q (vt) WHERE lease IS NULL AND aside = 0;
+CREATE INDEX send_q_box ON d.send_q (tenant_id, inbox_id, domain, vt)
+	WHERE lease IS NULL AND aside = 1;
+CREATE INDEX send_q_domain ON d.send_q (domain, vt)
+	WHERE lease IS NULL AND aside = 2;
+CREATE INDEX send_q_due ON d.send_q (due_at)
+	WHERE lease IS NULL AND aside = 3;
 CREATE INDEX send_q_stale ON d.send_q (stale_at) WHERE lease IS NULL;
 CREATE INDEX send_q_policy ON d.send_q (tenant_id, inbox_id)
 	WHERE mode IS NOT NULL;

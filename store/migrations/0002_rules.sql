@@ -345,7 +345,7 @@ DECLARE
 	-- Where the queue stands: a tenant without a backlog comes next, however
 	-- much another has waiting since before.
 	base float8 := least(extract(epoch FROM due), (SELECT min(q.vt)
-	    FROM d.send_q q WHERE q.lease IS NULL));
+	    FROM d.send_q q WHERE q.lease IS NULL AND q.aside = 0));
 BEGIN
 	INSERT INTO d.fair AS f (tenant_id, vt) VALUES (t, base)
 	    -- A place a day ahead is of a clock that was wrong.
@@ -368,11 +368,12 @@ BEGIN
 		stamp := greatest(stamp, extract(epoch FROM due));
 	END IF;
 	INSERT INTO d.send_q (message_id, tenant_id, inbox_id, domain, version,
-	    round, digest, vt, due_at, give_up_at, stale_at, mode)
+	    round, digest, vt, due_at, give_up_at, stale_at, mode, aside)
 	    SELECT DISTINCT mid, t, i, x.domain, v, r, dig, stamp, due,
 	    due + interval '72 hours', least(e.at + n.approve_ttl,
 	    to_timestamp(e.expiry / 1000000.0),
-	    to_timestamp(nullif(m.not_after, 0) / 1000000.0)), e.mode
+	    to_timestamp(nullif(m.not_after, 0) / 1000000.0)), e.mode,
+	    CASE WHEN due > clock_timestamp() THEN 3 ELSE 0 END
 	    FROM d.delivery x
 	    JOIN d.release e ON e.message_id = mid AND e.tenant_id = t
 	        AND e.version = v AND e.round = r

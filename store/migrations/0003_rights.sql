@@ -147,7 +147,7 @@ SELECT d.let('p_review p_ctl', 'operator_session', 'SELECT +
 SELECT d.let('p_relay', x, 'SELECT', 'msg') FROM unnest(ARRAY['message',
 	'body', 'release']) x;
 SELECT d.let('p_relay', 'send_q', 'SELECT + DELETE + UPDATE (vt, due_at,
-	attempts, lease, lease_until, worker)', 'all');
+	attempts, lease, lease_until, worker, aside)', 'all');
 SELECT d.let('p_relay', 'state', 'SELECT + UPDATE (state, round, integrity,
 	detail, was, changed_at)', 'all');
 SELECT d.let('p_relay', 'delivery', 'SELECT + UPDATE (status, attempts,

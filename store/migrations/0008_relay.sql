@@ -8,6 +8,179 @@ GRANT EXECUTE ON FUNCTION d.note TO p_relay;
 
 SET LOCAL ROLE p_relay;
 
+-- Claims. A row that may not go now would be walked over by every claim, and
+-- a paused inbox or a dead domain may have a hundred thousand. So it is set
+-- aside once, and looked for by what holds it back.
+
+CREATE FUNCTION d.claim_set_aside(m uuid[], t bigint[], dom text[],
+	bars smallint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE d.send_q q SET aside = z.bars FROM (
+		SELECT u.m, u.t, u.dom, u.bars
+		FROM unnest(m, t, dom, bars) u(m, t, dom, bars)
+		JOIN d.send_q y ON y.message_id = u.m AND y.tenant_id = u.t
+		    AND y.domain = u.dom
+		WHERE y.lease IS NULL FOR UPDATE OF y SKIP LOCKED) z
+	    WHERE q.message_id = z.m AND q.tenant_id = z.t AND q.domain = z.dom;
+END $$;
+
+-- Sets aside what stands before the first `lim` rows that may go, and not too
+-- much in one call: true, if it may stand there still.
+CREATE FUNCTION d.claim_clear(lim int, skip text[], rules boolean,
+	now_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	look int := lim;
+	open int;
+	m uuid[];
+	t bigint[];
+	dom text[];
+	bars smallint[];
+BEGIN
+	FOR i IN 1 .. 10 LOOP
+		SELECT count(*) FILTER (WHERE z.bars = 0),
+		    array_agg(z.message_id) FILTER (WHERE z.bars > 0),
+		    array_agg(z.tenant_id) FILTER (WHERE z.bars > 0),
+		    array_agg(z.domain) FILTER (WHERE z.bars > 0),
+		    array_agg(z.bars) FILTER (WHERE z.bars > 0)
+		    INTO open, m, t, dom, bars FROM (
+			SELECT y.message_id, y.tenant_id, y.domain,
+			    CASE WHEN y.due_at > now_at THEN 3
+			    ELSE d.claim_bars(x, n, y.domain, skip, rules) END AS bars
+			FROM (SELECT q.message_id, q.tenant_id, q.inbox_id, q.domain,
+			    q.due_at FROM d.send_q q
+			    WHERE q.lease IS NULL AND q.aside = 0
+			    ORDER BY q.vt LIMIT look) y
+			JOIN d.inbox x ON x.tenant_id = y.tenant_id
+			    AND x.inbox_id = y.inbox_id
+			JOIN d.tenant n ON n.tenant_id = y.tenant_id OFFSET 0) z;
+		IF m IS NULL THEN
+			RETURN false;
+		END IF;
+		PERFORM d.claim_set_aside(m, t, dom, bars);
+		IF open >= lim OR open + cardinality(m) < look THEN
+			RETURN false;
+		END IF;
+		look := 500;
+	END LOOP;
+	RETURN true;
+END $$;
+
+-- Of what was set aside and may go again, the first of each group.
+CREATE FUNCTION d.claim_again(lim int, skip text[], rules boolean,
+	now_at timestamptz, OUT m uuid[], OUT t bigint[], OUT dom text[],
+	OUT more boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	-- The groups: what is due by now, a domain, or that of an inbox.
+	gt bigint[] := '{-1}';
+	gi bigint[] := '{0}';
+	gd text[] := '{""}';
+	bt bigint := 0;
+	bi bigint := 0;
+	box record;
+	name text := '';
+	names text[];
+	each_one int;
+	bm uuid[];
+	b_t bigint[];
+	bd text[];
+	bars smallint[];
+BEGIN
+	LOOP
+		SELECT q.domain INTO name FROM d.send_q q WHERE q.lease IS NULL
+		    AND q.aside = 2 AND q.domain > name ORDER BY q.domain LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		IF (name = ANY (skip)) IS NOT TRUE
+		    AND NOT (rules AND d.route_bars(0, 0, name) = 2) THEN
+			gt := gt || 0::bigint;
+			gi := gi || 0::bigint;
+			gd := gd || name;
+		END IF;
+	END LOOP;
+	LOOP
+		SELECT q.tenant_id, q.inbox_id INTO bt, bi FROM d.send_q q
+		    WHERE q.lease IS NULL AND q.aside = 1
+		    AND (q.tenant_id, q.inbox_id) > (bt, bi)
+		    ORDER BY q.tenant_id, q.inbox_id LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		SELECT d.claim_bars(x, n, '', NULL, false) AS bars, x.test INTO box
+		    FROM d.inbox x JOIN d.tenant n ON n.tenant_id = x.tenant_id
+		    WHERE x.tenant_id = bt AND x.inbox_id = bi;
+		CONTINUE WHEN box.bars > 0;
+		names := d.claim_names(lim, bt, bi, CASE WHEN NOT box.test
+		    THEN skip END, rules AND NOT box.test);
+		gt := gt || array_fill(bt, ARRAY[cardinality(names)]);
+		gi := gi || array_fill(bi, ARRAY[cardinality(names)]);
+		gd := gd || names;
+	END LOOP;
+	each_one := greatest(1, 8 * lim / greatest(cardinality(gd), 8));
+	SELECT (array_agg(z.message_id ORDER BY z.vt)
+	        FILTER (WHERE z.bars = 0))[:lim],
+	    (array_agg(z.tenant_id ORDER BY z.vt) FILTER (WHERE z.bars = 0))[:lim],
+	    (array_agg(z.domain ORDER BY z.vt) FILTER (WHERE z.bars = 0))[:lim],
+	    array_agg(z.message_id) FILTER (WHERE z.bars > 0),
+	    array_agg(z.tenant_id) FILTER (WHERE z.bars > 0),
+	    array_agg(z.domain) FILTER (WHERE z.bars > 0),
+	    array_agg(z.bars) FILTER (WHERE z.bars > 0)
+	    INTO m, t, dom, bm, b_t, bd, bars FROM (
+		SELECT y.message_id, y.tenant_id, y.domain, y.vt,
+		    d.claim_bars(x, n, y.domain, skip, rules) AS bars
+		FROM unnest(gt, gi, gd) g(t, i, d) CROSS JOIN LATERAL (
+			SELECT * FROM (SELECT q.message_id, q.tenant_id, q.inbox_id,
+			    q.domain, q.vt FROM d.send_q q WHERE g.t = 0
+			    AND q.lease IS NULL AND q.aside = 2 AND q.domain = g.d
+			    ORDER BY q.vt LIMIT each_one) a
+			UNION ALL
+			SELECT * FROM (SELECT q.message_id, q.tenant_id, q.inbox_id,
+			    q.domain, q.vt FROM d.send_q q WHERE g.t > 0
+			    AND q.lease IS NULL AND q.aside = 1
+			    AND q.tenant_id = g.t AND q.inbox_id = g.i
+			    AND q.domain = g.d ORDER BY q.vt LIMIT each_one) b
+			UNION ALL
+			SELECT * FROM (SELECT q.message_id, q.tenant_id, q.inbox_id,
+			    q.domain, q.vt FROM d.send_q q WHERE g.t < 0
+			    AND q.lease IS NULL AND q.aside = 3
+			    AND q.due_at <= now_at ORDER BY q.due_at LIMIT lim) c) y
+		JOIN d.inbox x ON x.tenant_id = y.tenant_id
+		    AND x.inbox_id = y.inbox_id
+		JOIN d.tenant n ON n.tenant_id = y.tenant_id OFFSET 0) z;
+	-- Of a domain that is open again, what its inbox holds back.
+	IF bm IS NOT NULL THEN
+		PERFORM d.claim_set_aside(bm, b_t, bd, bars);
+	END IF;
+	more := bm IS NOT NULL OR m IS NOT NULL
+	    AND (cardinality(m) = lim OR each_one < lim);
+END $$;
+
+-- The domains to which an inbox has something set aside that may go, some of
+-- them. Under a rule for all domains only one with a rule of its own may.
+CREATE FUNCTION d.claim_names(lim int, t bigint, i bigint, skip text[],
+	rules boolean) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+	every boolean := NOT (rules AND d.route_bars(t, i, '*') > 0);
+	name text := '';
+	names text[] := '{}';
+BEGIN
+	WHILE cardinality(names) < lim LOOP
+		IF every THEN
+			SELECT q.domain INTO name FROM d.send_q q WHERE q.lease IS NULL
+			    AND q.aside = 1 AND q.tenant_id = t AND q.inbox_id = i
+			    AND q.domain > name ORDER BY q.domain LIMIT 1;
+		ELSE
+			SELECT r.domain INTO name FROM d.route r
+			    WHERE r.tenant_id IN (0, t) AND r.inbox_id IN (0, i)
+			    AND r.ended_at IS NULL AND r.domain <> '*'
+			    AND r.domain > name ORDER BY r.domain LIMIT 1;
+		END IF;
+		EXIT WHEN NOT FOUND;
+		IF (name = ANY (skip)) IS NOT TRUE
+		    AND NOT (rules AND d.route_bars(t, i, name) > 0) THEN
+			names := names || name;
+		END IF;
+	END LOOP;
+	RETURN names;
+END $$;
+
+-- A last row of status 206 says that another call may find more at once.
 CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int,
 	skip text[] DEFAULT NULL)
 	RETURNS TABLE (status int, code text, tenant_id bigint, message_id uuid,
@@ -17,8 +190,14 @@ CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int,
 #variable_conflict use_column
 DECLARE
 	now_at timestamptz := clock_timestamp();
-	waits boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action = 's'
+	rules boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action = 's'
 	    AND r.ended_at IS NULL);
+	more boolean;
+	am uuid[];
+	at bigint[];
+	ad text[];
+	also boolean;
+	again int := 0;
 BEGIN
 	IF coalesce(length(claim_due_1.worker), 0) NOT BETWEEN 1 AND 64
 	    OR claim_due_1.worker ~ '[\x01-\x20\x7f]' OR lim IS NULL
@@ -37,18 +216,40 @@ BEGIN
 	-- up by the message, not by what they are.
 	PERFORM set_config('synchronous_commit', 'off', true),
 	    set_config('postern.actor', 'worker:' || claim_due_1.worker, true);
+	more := d.claim_clear(lim, skip, rules, now_at);
+	-- Half of what is asked for may be of these, or all that has long waited
+	-- would go before what has just come.
+	IF EXISTS (SELECT 1 FROM d.send_q q WHERE q.lease IS NULL AND q.aside = 3
+	    AND q.due_at <= now_at)
+	    OR EXISTS (SELECT 1 FROM d.send_q q WHERE q.lease IS NULL
+	    AND q.aside = 2)
+	    OR EXISTS (SELECT 1 FROM d.send_q q WHERE q.lease IS NULL
+	    AND q.aside = 1) THEN
+		SELECT g.m, g.t, g.dom, g.more INTO am, at, ad, also FROM
+		    d.claim_again((lim + 1) / 2, skip, rules, now_at) g;
+		again := coalesce(cardinality(am), 0);
+		more := more OR also;
+	END IF;
 	RETURN QUERY WITH c AS MATERIALIZED (
-		SELECT q.message_id, q.tenant_id, q.domain, x.test FROM d.send_q q
+		SELECT * FROM (SELECT q.message_id, q.tenant_id, q.domain, x.test
+		FROM d.send_q q
 		JOIN d.inbox x ON x.tenant_id = q.tenant_id
 		    AND x.inbox_id = q.inbox_id
 		JOIN d.tenant n ON n.tenant_id = q.tenant_id
-		WHERE q.lease IS NULL AND q.due_at <= now_at
-		AND x.paused_at IS NULL AND x.suspended_at IS NULL
-		AND n.paused_at IS NULL AND n.disabled_at IS NULL
-		AND (skip IS NULL OR x.test OR q.domain <> ALL (skip))
-		AND (NOT waits OR x.test OR NOT d.route_waits(q.tenant_id, q.inbox_id,
-		    q.domain))
-		ORDER BY q.vt LIMIT lim FOR UPDATE OF q SKIP LOCKED
+		WHERE q.lease IS NULL AND q.aside = 0 AND q.due_at <= now_at
+		AND d.claim_bars(x, n, q.domain, skip, rules) = 0
+		ORDER BY q.vt LIMIT lim - again FOR UPDATE OF q SKIP LOCKED) z
+		UNION ALL
+		SELECT * FROM (SELECT q.message_id, q.tenant_id, q.domain, x.test
+		FROM unnest(am, at, ad) u(m, t, dom)
+		JOIN d.send_q q ON q.message_id = u.m AND q.tenant_id = u.t
+		    AND q.domain = u.dom
+		JOIN d.inbox x ON x.tenant_id = q.tenant_id
+		    AND x.inbox_id = q.inbox_id
+		JOIN d.tenant n ON n.tenant_id = q.tenant_id
+		WHERE again > 0 AND q.lease IS NULL AND q.due_at <= now_at
+		AND d.claim_bars(x, n, q.domain, skip, rules) = 0
+		FOR UPDATE OF q SKIP LOCKED) z
 	), s AS MATERIALIZED (
 		SELECT c.message_id, c.tenant_id, c.domain, c.test, y.state
 		FROM c JOIN d.state y ON y.message_id = c.message_id
@@ -61,11 +262,16 @@ BEGIN
 		AND s.state <> 7
 	)
 	UPDATE d.send_q q SET lease = gen_random_uuid(), lease_until = now_at
-	    + lease_seconds * interval '1 second', worker = claim_due_1.worker
-	    FROM s WHERE q.message_id = s.message_id
+	    + lease_seconds * interval '1 second', worker = claim_due_1.worker,
+	    aside = 0 FROM s WHERE q.message_id = s.message_id
 	    AND q.tenant_id = s.tenant_id AND q.domain = s.domain
 	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
 	    q.lease, q.version, q.round, q.attempts, q.give_up_at, s.test;
+	IF more THEN
+		RETURN QUERY SELECT 206, NULL::text, NULL::bigint, NULL::uuid, NULL::text,
+		    NULL::uuid, NULL::smallint, NULL::smallint, NULL::int,
+		    NULL::timestamptz, NULL::boolean;
+	END IF;
 END $$;
 
 -- Is this lease alive? If so, its message may be read in this call. With
@@ -258,7 +464,8 @@ BEGIN
 	IF again THEN
 		UPDATE d.send_q q SET lease = NULL, lease_until = NULL,
 		    worker = NULL, due_at = due, vt = greatest(q.vt,
-		    extract(epoch FROM due)), attempts = q.attempts + counts::int
+		    extract(epoch FROM due)), attempts = q.attempts + counts::int,
+		    aside = CASE WHEN due > clock_timestamp() THEN 3 ELSE 0 END
 		    WHERE q.message_id = mid AND q.tenant_id = t
 		    AND q.domain = dom;
 	ELSE
@@ -846,8 +1053,8 @@ BEGIN
 	-- What a clock that was ahead has put off: an agent names a time in 31
 	-- days at most, and no lease lasts a day.
 	UPDATE d.send_q q SET due_at = now_at, vt = extract(epoch FROM now_at)
-	    WHERE q.lease IS NULL
-	    AND q.vt > extract(epoch FROM now_at) + 32 * 86400;
+	    WHERE q.lease IS NULL AND q.aside = 3
+	    AND q.due_at > now_at + interval '32 days';
 	UPDATE d.send_q q SET lease_until = now_at WHERE q.lease IS NOT NULL
 	    AND q.lease_until > now_at + interval '1 day';
 	-- Held too long: silence is no.

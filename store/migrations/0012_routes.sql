@@ -169,11 +169,21 @@ CREATE FUNCTION d.routes_of(t bigint, i bigint, dom text) RETURNS SETOF d.route
 	r.inbox_id = 0, r.tenant_id = 0, r.domain = '*', r.route_id DESC
 $$;
 
--- Does a rule that fits hold this back, so that nobody need claim it?
-CREATE FUNCTION d.route_waits(t bigint, i bigint, dom text) RETURNS boolean
+-- Does a rule that fits hold this back, so that nobody need claim it? As
+-- send_q.aside says it: 2 where it is one for all who write to the domain.
+CREATE FUNCTION d.route_bars(t bigint, i bigint, dom text) RETURNS smallint
 	LANGUAGE sql STABLE
-	RETURN EXISTS (SELECT 1 FROM d.routes_of(t, i, dom) r
-	    WHERE r.action = 's');
+	RETURN coalesce((SELECT CASE WHEN r.tenant_id = 0 AND r.domain <> '*'
+	    THEN 2 ELSE 1 END FROM d.routes_of(t, i, dom) r
+	    WHERE r.action = 's'), 0)::smallint;
+
+-- May this go? 0, or why no claim need take it, as send_q.aside says it.
+CREATE FUNCTION d.claim_bars(x d.inbox, n d.tenant, dom text, skip text[],
+	rules boolean) RETURNS smallint LANGUAGE sql STABLE
+	RETURN CASE WHEN x.paused_at IS NOT NULL OR x.suspended_at IS NOT NULL
+	    OR n.paused_at IS NOT NULL OR n.disabled_at IS NOT NULL THEN 1
+	WHEN x.test THEN 0 WHEN dom = ANY (skip) THEN 2
+	WHEN rules THEN d.route_bars(x.tenant_id, x.inbox_id, dom) ELSE 0 END;
 
 -- How leased mail goes.
 CREATE FUNCTION api.route_1(t bigint, mid uuid, dom text, lease uuid)

@@ -292,6 +292,7 @@ def test_what_a_clock_ahead_put_off_is_due(lost):
     sql(w.su, "RESET session_replication_role")
     assert row(waits) == (False, False, None)
     assert row(released()) == (True, True, None)
+    call(w.wk, "claim_due_1", worker="w", lim=9, lease_seconds=60)
     swept = {r["what"]: r["n"] for r in call(w.wk, "sweep_1", lim=10)}
     assert row(waits) == (True, True, None)
     assert swept["recovered"] == 1 and row(leased)[2] is None
