@@ -24,7 +24,10 @@ struct dest {
 	size_t active, limit;
 	size_t slow; /* of `active` */
 	unsigned failures; /* in a row */
+	size_t waiting; /* turned away since dests_look() */
+	unsigned look; /* of which one */
 	bool proven;
+	bool skipped; /* by the last claim */
 	uint64_t closed_until, used_at, closed_for;
 };
 
@@ -34,6 +37,7 @@ struct dests {
 	size_t places, active; /* `active`: with those that are proven */
 	size_t unproven; /* and with the others, and all that are slow */
 	size_t n;
+	unsigned look;
 	struct dest_list bucket[BUCKETS];
 };
 
@@ -133,13 +137,17 @@ get(struct dests *d, const char *domain, uint64_t now)
 	return x;
 }
 
+/* After a closure one message finds out. */
+static size_t
+limit_of(const struct dest *x)
+{
+	return x->closed_for > 0 ? 1 : x->limit;
+}
+
 static bool
 is_full(const struct dest *x, uint64_t now)
 {
-	/* After a closure one message finds out. */
-	size_t limit = x->closed_for > 0 ? 1 : x->limit;
-
-	return x->active >= limit || now < x->closed_until;
+	return x->active >= limit_of(x) || now < x->closed_until;
 }
 
 bool
@@ -156,6 +164,26 @@ unproven_places(const struct dests *d)
 		   : DEST_UNPROVEN_MAX;
 }
 
+void
+dests_look(struct dests *d)
+{
+	d->look++;
+}
+
+static size_t
+waiting(const struct dests *d, const struct dest *x)
+{
+	return x->look == d->look ? x->waiting : 0;
+}
+
+static enum dest_begun
+turn_away(struct dests *d, struct dest *x, enum dest_begun why)
+{
+	x->waiting = waiting(d, x) + 1;
+	x->look = d->look;
+	return why == DEST_NEXT && x->waiting > limit_of(x) ? DEST_BEHIND : why;
+}
+
 enum dest_begun
 dest_begin(struct dests *d, const char *domain, uint64_t now)
 {
@@ -169,9 +197,11 @@ dest_begin(struct dests *d, const char *domain, uint64_t now)
 	}
 	x = get(d, domain, now);
 	if (!x->proven && d->unproven >= unproven_places(d))
-		return DEST_UNPROVEN;
-	if (is_full(x, now) || (x->proven && !dests_have_room(d)))
-		return DEST_FULL;
+		return turn_away(d, x, DEST_UNPROVEN);
+	if (is_full(x, now))
+		return turn_away(d, x, DEST_NEXT);
+	if (x->proven && !dests_have_room(d))
+		return turn_away(d, x, DEST_FULL);
 	x->used_at = now;
 	x->active++;
 	if (x->proven)
@@ -279,6 +309,14 @@ dest_closed_ms(const struct dests *d, const char *domain, uint64_t now)
 	return x != NULL && now < x->closed_until ? x->closed_until - now : 0;
 }
 
+/* Could more of its mail be of use now? */
+static bool
+is_wanted(const struct dests *d, const struct dest *x, uint64_t now)
+{
+	return now >= x->closed_until &&
+	       (!is_full(x, now) || waiting(d, x) < limit_of(x));
+}
+
 size_t
 dests_skip(struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now)
 {
@@ -288,9 +326,18 @@ dests_skip(struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now)
 	for (i = 0; i < BUCKETS; i++) {
 		LIST_FOREACH(x, &d->bucket[i], link)
 		{
-			if (n < DEST_SKIP_MAX && is_full(x, now))
+			x->skipped = n < DEST_SKIP_MAX && !is_wanted(d, x, now);
+			if (x->skipped)
 				out[n++] = x->domain;
 		}
 	}
 	return n;
+}
+
+bool
+dest_is_wanted(const struct dests *d, const char *domain, uint64_t now)
+{
+	const struct dest *x = find(d, domain);
+
+	return x != NULL && x->skipped && is_wanted(d, x, now);
 }

@@ -42,10 +42,15 @@ void dests_set_places(struct dests *d, size_t places);
 /* NULL is fine. */
 void dests_free(struct dests *d);
 
+/* Who waits is asked for in turn after this; those turned away are counted. */
+void dests_look(struct dests *d);
+
 enum dest_begun {
 	DEST_BEGUN, /* took a place; dest_end() gives it back */
-	DEST_FULL, /* all places are taken, or all of this domain's */
+	DEST_FULL, /* all places are taken */
 	DEST_UNPROVEN, /* those for domains that never took anything are */
+	DEST_NEXT, /* all of this domain's are, and it is among the next */
+	DEST_BEHIND, /* and as many wait before it as the domain may have */
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
@@ -67,10 +72,12 @@ bool dests_have_room(const struct dests *d);
 uint64_t dest_closed_ms(
     const struct dests *d, const char *domain, uint64_t now);
 /*
- * Domains whose mail nobody need claim now. The texts are good until the next
- * call; returns how many.
+ * Domains whose mail nobody need claim now: left alone, or enough of it waits
+ * already. The texts are good until the next call; returns how many.
  */
 size_t dests_skip(
     struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now);
+/* Was it named by the last dests_skip(), and would not be now? */
+bool dest_is_wanted(const struct dests *d, const char *domain, uint64_t now);
 
 #endif

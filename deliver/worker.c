@@ -24,6 +24,7 @@
 #include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
+#include "deliver/wakes.h"
 #include "net/metrics_http.h"
 #include "seal/body.h"
 #include "store/health.h"
@@ -41,13 +42,14 @@
 #define FAREWELL_MS 50 /* for QUIT to leave */
 #define JOBS_MAX 400
 #define CLAIM_ROWS 50
-#define WAITING_MAX 100 /* leased, until their destination has room */
+#define READY_MAX 50 /* leased, until there is a place */
+#define READY_FEW 10 /* then more are claimed */
 #define AHEAD_MAX 32 /* of them made ready meanwhile */
+#define HELD_MAX 200 /* of all jobs, some wait for their destination only */
+#define BEHIND_RETRY_S 2
 #define UNPROVEN_KEPT 16
 #define UNPROVEN_RETRY_S 2
-#define WAKES_MAX 64
 #define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
-#define WAKE_LATEST_MS 600000
 
 struct worker {
 	struct daemon *daemon;
@@ -57,17 +59,19 @@ struct worker {
 	struct health *health;
 	struct metrics_http *http;
 	struct daemon_signals *signals;
-	struct loop_timer *poll, *beat, *sweep, *stats, *drain, *wake;
+	struct loop_timer *poll, *beat, *sweep, *stats, *drain;
 	struct relay_op *claim_op, *beat_op, *sweep_op, *stats_op;
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
 	struct dests *dests;
 	char name[96];
-	uint64_t wakes[WAKES_MAX]; /* when mail will be due, in no order */
-	size_t wake_count;
+	struct wakes *wakes;
+	size_t ready; /* jobs that wait for nothing but a place */
 	uint64_t claimed_ms;
 	const char *reason; /* of the next claim: "poll" or "wake" */
 	bool again; /* woken while a claim ran */
+	bool missed; /* a domain it left out could be had meanwhile */
+	bool dry; /* the last claim left nothing for us */
 	bool stopping;
 	enum { DRAIN_GRACE, DRAIN_DOTS, DRAIN_LAST } draining;
 };
@@ -127,8 +131,10 @@ static void
 start_waiting(struct worker *w)
 {
 	uint64_t now = clock_mono_ms(), closed;
-	size_t i, unproven = 0, ahead = 0;
+	size_t i, unproven = 0, ahead = 0, held = w->job_count;
 
+	w->ready = 0;
+	dests_look(w->dests);
 	for (i = 0; i < w->job_count; i++) {
 		struct job *job = w->jobs[i];
 
@@ -143,9 +149,18 @@ start_waiting(struct worker *w)
 		case DEST_BEGUN:
 			start(w, i);
 			break;
-		case DEST_FULL: /* soon; few wait here */
+		case DEST_FULL:
+			w->ready++;
+			/* FALLTHROUGH */
+		case DEST_NEXT:
 			if (ahead++ < AHEAD_MAX)
 				job_prepare(job);
+			break;
+		case DEST_BEHIND:
+			if (held > HELD_MAX) {
+				held--;
+				job_refuse(job, BEHIND_RETRY_S);
+			}
 			break;
 		case DEST_UNPROVEN:
 			/* A few wait here, the others where none do. */
@@ -166,25 +181,19 @@ end_going(struct worker *w, struct job *job)
 	job_leave(job);
 }
 
-static size_t
-waiting(const struct worker *w)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < w->job_count; i++)
-		n += job_is_waiting(w->jobs[i]);
-	return n;
-}
-
-/* A place is free. */
+/* A place is free, of those for `domain`. */
 static void
-go_on(struct worker *w)
+go_on(struct worker *w, const char *domain)
 {
 	if (w->stopping)
 		return;
 	start_waiting(w);
+	if (dest_is_wanted(w->dests, domain, clock_mono_ms())) {
+		w->dry = false;
+		w->missed = true;
+	}
 	/* The next batch while some of the last are left. */
-	if (w->claim_op == NULL && waiting(w) <= CLAIM_ROWS / 5)
+	if (w->claim_op == NULL && !w->dry && w->ready <= READY_FEW)
 		poll_now(w);
 }
 
@@ -193,9 +202,10 @@ static void
 on_job_left(void *arg, struct job *job)
 {
 	struct worker *w = arg;
+	const char *domain = job_place(job);
 
 	end_going(w, job);
-	go_on(w);
+	go_on(w, domain);
 }
 
 static void
@@ -209,16 +219,16 @@ on_job_end(void *arg, struct job *job)
 	BUG_ON(i == w->job_count);
 	end_going(w, job);
 	w->jobs[i] = w->jobs[--w->job_count];
-	job_free(job);
 	if (w->stopping && is_idle(w))
 		leave(w);
 	else
-		go_on(w);
+		go_on(w, job_lease(job)->domain);
+	job_free(job);
 }
 
 static void
-on_claimed(
-    void *arg, enum relay_status st, const struct store_lease *v, size_t n)
+on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
+    size_t n, bool more)
 {
 	struct worker *w = arg;
 	char id[UUID_ID_MAX];
@@ -242,12 +252,14 @@ on_claimed(
 		return;
 	}
 	start_waiting(w);
-	/* A full answer means more may be due already. */
+	more = more || n == CLAIM_ROWS;
+	w->dry = st == RELAY_DONE && !more && !w->missed;
 	w->reason = w->again ? "wake" : "poll";
-	if (st == RELAY_DONE && n == CLAIM_ROWS)
+	if (more && n > 0)
 		loop_timer_set(w->poll, 0);
 	else
-		loop_timer_set(w->poll, w->again ? WAKE_GAP_MS : POLL_MS);
+		loop_timer_set(
+		    w->poll, more || w->again ? WAKE_GAP_MS : POLL_MS);
 	w->again = false;
 }
 
@@ -259,7 +271,7 @@ on_claimed(
 static int
 room(const struct worker *w)
 {
-	if (!dests_have_room(w->dests) || waiting(w) >= WAITING_MAX / 2 ||
+	if (!dests_have_room(w->dests) || w->ready >= READY_MAX ||
 	    w->job_count + CLAIM_ROWS > JOBS_MAX)
 		return 0;
 	return CLAIM_ROWS;
@@ -283,6 +295,7 @@ poll_now(void *arg)
 		return;
 	}
 	w->claimed_ms = clock_mono_ms();
+	w->missed = false;
 	if (w->ctx.smarthost[0] == '\0')
 		n = dests_skip(w->dests, skip, w->claimed_ms);
 	w->claim_op = relay_claim(w->ctx.relay, w->name, room(w),
@@ -291,8 +304,10 @@ poll_now(void *arg)
 
 /* Mail is due now, somebody says. */
 static void
-wake_now(struct worker *w)
+wake_now(void *arg)
 {
+	struct worker *w = arg;
+
 	if (w->claim_op != NULL) {
 		w->again = true;
 		return;
@@ -304,48 +319,6 @@ wake_now(struct worker *w)
 		poll_now(w);
 	else
 		loop_timer_set(w->poll, WAKE_GAP_MS);
-}
-
-/* Fires for the earliest of `wakes`. */
-static void
-on_due(void *arg)
-{
-	struct worker *w = arg;
-	uint64_t now = clock_mono_ms(), next = UINT64_MAX;
-	size_t i = 0;
-	bool due = false;
-
-	while (i < w->wake_count) {
-		if (w->wakes[i] <= now) {
-			due = true;
-			w->wakes[i] = w->wakes[--w->wake_count];
-			continue;
-		}
-		if (w->wakes[i] < next)
-			next = w->wakes[i];
-		i++;
-	}
-	if (next != UINT64_MAX)
-		loop_timer_set(w->wake, next - now);
-	if (due)
-		wake_now(w);
-}
-
-/* `message`: in how many milliseconds. A lost or late one costs a poll. */
-static void
-on_wake(void *arg, struct str channel, struct str message)
-{
-	struct worker *w = arg;
-	unsigned long long in_ms;
-
-	(void)channel;
-	if (!str_to_u64(message, WAKE_LATEST_MS, &in_ms) ||
-	    w->wake_count == WAKES_MAX)
-		return;
-	/* One more: what is due in n ms must be due when we look. */
-	w->wakes[w->wake_count++] =
-	    clock_mono_ms() + in_ms + (in_ms > 0 ? 1 : 0);
-	on_due(w);
 }
 
 static void
@@ -520,7 +493,7 @@ open_outside(struct worker *w, struct err *err)
 	w->redis = redis_open(w->loop, conf, "postern-deliver", err);
 	if (w->redis == NULL)
 		return false;
-	redis_subscribe(w->redis, "wake", on_wake, w);
+	w->wakes = wakes_new(w->loop, w->redis, wake_now, w);
 	w->health = health_new(w->loop, conf, "l_worker", "postern-deliver");
 	conf_metrics_listen(conf, "postern-deliver", listen, sizeof(listen));
 	w->http = metrics_http_start(w->loop, listen, on_ready, w, err);
@@ -535,7 +508,6 @@ start_timers(struct worker *w)
 	w->sweep = loop_timer_new(w->loop, sweep_now, w);
 	w->stats = loop_timer_new(w->loop, stats_now, w);
 	w->drain = loop_timer_new(w->loop, on_drained, w);
-	w->wake = loop_timer_new(w->loop, on_due, w);
 	loop_timer_set(w->poll, 0);
 	loop_timer_set(w->beat, beat_ms(w));
 	loop_timer_set(w->sweep, 0);
@@ -556,10 +528,10 @@ close_all(struct worker *w)
 	loop_timer_free(w->sweep);
 	loop_timer_free(w->stats);
 	loop_timer_free(w->drain);
-	loop_timer_free(w->wake);
 	metrics_http_free(w->http);
 	daemon_signals_free(w->signals);
 	redis_free(w->redis);
+	wakes_free(w->wakes);
 	health_free(w->health);
 	dests_free(w->dests);
 	context_close(&w->ctx);

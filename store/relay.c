@@ -19,6 +19,7 @@
 #define POOL_CONNS 4
 #define POOL_QUEUE 4096
 #define CLAIM_MAX 64
+#define CLAIM_MORE 206 /* the status of a row that is no lease */
 
 struct relay *
 relay_new(struct loop *loop, const struct conf *conf)
@@ -149,14 +150,20 @@ on_claim(void *arg, enum pg_err err, const struct pg_result *res)
 	enum relay_status st = relay_status_of(err, res);
 	struct store_lease v[CLAIM_MAX];
 	size_t n = 0;
+	bool more = false;
 	int row;
 
-	for (row = 0; st == RELAY_DONE && row < pg_rows(res) && n < CLAIM_MAX;
-	     row++) {
-		struct store_lease *l = &v[n++];
+	for (row = 0; st == RELAY_DONE && row < pg_rows(res); row++) {
+		struct store_lease *l = &v[n];
 		const char *domain = pg_get_text(res, row, "domain");
 		size_t len = strlen(domain);
 
+		if (pg_get_int(res, row, "status") == CLAIM_MORE) {
+			more = true;
+			continue;
+		}
+		BUG_ON(n == CLAIM_MAX);
+		n++;
 		BUG_ON(len > RELAY_DOMAIN_MAX);
 		l->tenant = pg_get_i64(res, row, "tenant_id");
 		l->message = pg_get_uuid(res, row, "message_id");
@@ -165,7 +172,7 @@ on_claim(void *arg, enum pg_err err, const struct pg_result *res)
 		l->test = pg_get_bool(res, row, "test");
 		memcpy(l->domain, domain, len + 1);
 	}
-	op.fn.claim(op.arg, st, v, n);
+	op.fn.claim(op.arg, st, v, n, more);
 }
 
 struct relay_op *

@@ -121,8 +121,9 @@ struct relay_stats {
 	int64_t oldest_held_us; /* 0 = none */
 };
 
-typedef void relay_claim_fn(
-    void *arg, enum relay_status st, const struct store_lease *v, size_t n);
+/* `more`: another claim may find some at once. */
+typedef void relay_claim_fn(void *arg, enum relay_status st,
+    const struct store_lease *v, size_t n, bool more);
 typedef void relay_fetch_fn(void *arg, enum relay_status st, const char *why,
     const struct relay_message *m);
 /*

@@ -25,18 +25,19 @@ BEGIN
 END $$;
 
 -- Sets aside what stands before the first `lim` rows that may go, and not too
--- much in one call: true, if it may stand there still.
+-- much in one call. How many may, and whether some may stand behind others
+-- still.
 CREATE FUNCTION d.claim_clear(lim int, skip text[], rules boolean,
-	now_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+	now_at timestamptz, OUT open int, OUT more boolean)
+	LANGUAGE plpgsql AS $$
 DECLARE
 	look int := lim;
-	open int;
 	m uuid[];
 	t bigint[];
 	dom text[];
 	bars smallint[];
 BEGIN
-	FOR i IN 1 .. 10 LOOP
+	LOOP
 		SELECT count(*) FILTER (WHERE z.bars = 0),
 		    array_agg(z.message_id) FILTER (WHERE z.bars > 0),
 		    array_agg(z.tenant_id) FILTER (WHERE z.bars > 0),
@@ -53,16 +54,14 @@ BEGIN
 			JOIN d.inbox x ON x.tenant_id = y.tenant_id
 			    AND x.inbox_id = y.inbox_id
 			JOIN d.tenant n ON n.tenant_id = y.tenant_id OFFSET 0) z;
-		IF m IS NULL THEN
-			RETURN false;
+		IF m IS NOT NULL THEN
+			PERFORM d.claim_set_aside(m, t, dom, bars);
 		END IF;
-		PERFORM d.claim_set_aside(m, t, dom, bars);
-		IF open >= lim OR open + cardinality(m) < look THEN
-			RETURN false;
-		END IF;
-		look := 500;
+		more := open < lim AND m IS NOT NULL
+		    AND open + cardinality(m) = look;
+		EXIT WHEN NOT more OR look > lim;
+		look := lim + 450;
 	END LOOP;
-	RETURN true;
 END $$;
 
 -- Of what was set aside and may go again, the first of each group.
@@ -192,11 +191,8 @@ DECLARE
 	now_at timestamptz := clock_timestamp();
 	rules boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action = 's'
 	    AND r.ended_at IS NULL);
-	more boolean;
-	am uuid[];
-	at bigint[];
-	ad text[];
-	also boolean;
+	line record;
+	rest record;
 	again int := 0;
 BEGIN
 	IF coalesce(length(claim_due_1.worker), 0) NOT BETWEEN 1 AND 64
@@ -216,19 +212,20 @@ BEGIN
 	-- up by the message, not by what they are.
 	PERFORM set_config('synchronous_commit', 'off', true),
 	    set_config('postern.actor', 'worker:' || claim_due_1.worker, true);
-	more := d.claim_clear(lim, skip, rules, now_at);
-	-- Half of what is asked for may be of these, or all that has long waited
-	-- would go before what has just come.
+	line := d.claim_clear(lim, skip, rules, now_at);
+	-- Half of it may be of what is aside, if there is as much in line: or all
+	-- that has long waited would go before what has just come.
+	SELECT NULL::uuid[] AS m, NULL::bigint[] AS t, NULL::text[] AS dom,
+	    false AS more INTO rest;
 	IF EXISTS (SELECT 1 FROM d.send_q q WHERE q.lease IS NULL AND q.aside = 3
 	    AND q.due_at <= now_at)
 	    OR EXISTS (SELECT 1 FROM d.send_q q WHERE q.lease IS NULL
 	    AND q.aside = 2)
 	    OR EXISTS (SELECT 1 FROM d.send_q q WHERE q.lease IS NULL
 	    AND q.aside = 1) THEN
-		SELECT g.m, g.t, g.dom, g.more INTO am, at, ad, also FROM
-		    d.claim_again((lim + 1) / 2, skip, rules, now_at) g;
-		again := coalesce(cardinality(am), 0);
-		more := more OR also;
+		rest := d.claim_again(lim - least(line.open, lim / 2), skip, rules,
+		    now_at);
+		again := coalesce(cardinality(rest.m), 0);
 	END IF;
 	RETURN QUERY WITH c AS MATERIALIZED (
 		SELECT * FROM (SELECT q.message_id, q.tenant_id, q.domain, x.test
@@ -241,7 +238,7 @@ BEGIN
 		ORDER BY q.vt LIMIT lim - again FOR UPDATE OF q SKIP LOCKED) z
 		UNION ALL
 		SELECT * FROM (SELECT q.message_id, q.tenant_id, q.domain, x.test
-		FROM unnest(am, at, ad) u(m, t, dom)
+		FROM unnest(rest.m, rest.t, rest.dom) u(m, t, dom)
 		JOIN d.send_q q ON q.message_id = u.m AND q.tenant_id = u.t
 		    AND q.domain = u.dom
 		JOIN d.inbox x ON x.tenant_id = q.tenant_id
@@ -267,7 +264,7 @@ BEGIN
 	    AND q.tenant_id = s.tenant_id AND q.domain = s.domain
 	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
 	    q.lease, q.version, q.round, q.attempts, q.give_up_at, s.test;
-	IF more THEN
+	IF line.more OR rest.more THEN
 		RETURN QUERY SELECT 206, NULL::text, NULL::bigint, NULL::uuid, NULL::text,
 		    NULL::uuid, NULL::smallint, NULL::smallint, NULL::int,
 		    NULL::timestamptz, NULL::boolean;

@@ -189,6 +189,44 @@ test_the_slow_leave_room(void **state)
 	dests_free(d);
 }
 
+/* Some wait for their domain; the next of them are asked for in time. */
+static void
+test_who_waits(void **state)
+{
+	struct dests *d = dests_new(100);
+	const char *skip[DEST_SKIP_MAX];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
+		dest_end(d, "a.example", false, DEST_REACHED, 0);
+	}
+	dests_look(d);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
+	/* None waits yet, so there is use for more. */
+	assert_int_equal(dests_skip(d, skip, 0), 0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(dest_begin(d, "a.example", 0), DEST_NEXT);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEHIND);
+	assert_false(dest_is_wanted(d, "a.example", 0));
+	assert_int_equal(dests_skip(d, skip, 0), 1);
+	assert_string_equal(skip[0], "a.example");
+	assert_false(dest_is_wanted(d, "a.example", 0));
+	assert_false(dest_is_wanted(d, "b.example", 0));
+	/* Two of the four have begun: they are counted anew. */
+	dests_look(d);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_NEXT);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_NEXT);
+	assert_true(dest_is_wanted(d, "a.example", 0));
+	assert_int_equal(dests_skip(d, skip, 0), 0);
+	/* It was not left out, so nobody need ask once more for it. */
+	assert_false(dest_is_wanted(d, "a.example", 0));
+	end(d, "a.example", 3, DEST_NOTHING, 0);
+	dests_free(d);
+}
+
 static void
 test_forgets(void **state)
 {
@@ -219,6 +257,7 @@ main(void)
 		cmocka_unit_test(test_what_began_before_closes_once),
 		cmocka_unit_test(test_the_dead_leave_room),
 		cmocka_unit_test(test_the_slow_leave_room),
+		cmocka_unit_test(test_who_waits),
 		cmocka_unit_test(test_forgets),
 	};
 
