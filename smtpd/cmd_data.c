@@ -56,6 +56,8 @@ data_input(struct smtpd_session *s)
 	if (s->eof && s->waiting == NULL && (s->state & ST_DATA) != 0)
 		session_leave(s, "client went away");
 	session_turn(s);
+	if ((s->state & ST_COMMANDS) != 0)
+		dispatch_input(s); /* what stands behind a refused one */
 }
 
 void

@@ -109,6 +109,25 @@ def test_ends_over_buffer_edges(d, box, edge):
     assert not any("victim@example.com" in m["rcpt"] for m in d.messages())
 
 
+@pytest.mark.parametrize("text", [
+    "one\ntwo", "one\rtwo", "one\0two", "z" * 999,
+    ("z" * 76 + "\r\n") * 2800], ids=["LF", "CR", "NUL", "line", "large"])
+def test_what_stands_behind_a_refused_message_is_answered(d, box, text):
+    """At once: nothing more comes that could push it on."""
+    r = rawsmtp.signed_in(d, box)
+    for _ in range(2):
+        rawsmtp.begin_data(r, box)
+        r.send(message(box, text) + ".\r\nNOOP\r\nVRFY x\r\n")
+        assert r.reply()[:8] in ("554 5.6.", "552 5.3.")
+        assert r.reply() == "250 2.0.0 Ok"
+        assert r.reply().startswith("252 2.5.0")
+    rawsmtp.begin_data(r, box)
+    r.send(message(box, text) + ".\r\nQUIT\r\n")
+    assert r.reply()[0] == "5"
+    assert r.reply().startswith("221 2.0.0")
+    assert r.closed()
+
+
 def test_dots_come_through(d, box):
     r = rawsmtp.signed_in(d, box)
     rawsmtp.begin_data(r, box)
