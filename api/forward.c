@@ -7,6 +7,7 @@
  * that may not read it cannot send it on either. What goes on is small enough
  * to be one JSON request; more than that is sent as message/rfc822.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,9 +65,7 @@ pass_on(struct forward *f, const struct http_inner_reply *reply)
 	json_t *doc = json_loadb(reply->body, reply->n, 0, NULL);
 
 	BUG_ON(doc == NULL);
-	json_object_set_new(
-	    doc, "request_id", json_string(http_request_id(req)));
-	http_reply_json(req, reply->status, doc);
+	http_fail_as(req, reply->status, doc);
 }
 
 static void
@@ -278,6 +277,19 @@ is_small(struct forward *f)
 	return false;
 }
 
+/* [ends the request] Why it is not whole is told before that is freed. */
+static void
+refuse_part(struct forward *f, const char *content)
+{
+	bool is_long = strcmp(content, "truncated") == 0;
+	char why[32];
+
+	(void)snprintf(why, sizeof(why), "%s", content);
+	http_fail(end_forward(f),
+	    is_long ? E_PAYLOAD_TOO_LARGE : E_MISSING_PERMISSION,
+	    "the message cannot be read as a whole: %s", why);
+}
+
 static void
 on_message(void *arg, const struct http_inner_reply *reply)
 {
@@ -292,10 +304,7 @@ on_message(void *arg, const struct http_inner_reply *reply)
 	f->original = json_loadb(reply->body, reply->n, 0, NULL);
 	content = text_of(f->original, "content");
 	if (strcmp(content, "complete") != 0) {
-		http_fail(end_forward(f),
-		    strcmp(content, "truncated") == 0 ? E_PAYLOAD_TOO_LARGE
-						      : E_MISSING_PERMISSION,
-		    "the message cannot be read as a whole: %s", content);
+		refuse_part(f, content);
 		return;
 	}
 	if (!is_small(f))

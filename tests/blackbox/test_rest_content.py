@@ -130,6 +130,10 @@ def test_long_text_is_cut_and_can_be_had(bot):  # noqa: F811
     got = bot.get("%s/attachments/%s" % (path, whole["attachment_id"]))[2]
     assert got.decode().replace("\r\n", "\n") == text
     assert whole["size"] == len(got) and whole["sha256"] == sha256(got)
+    status, _, doc = bot.call("POST", path + "/forward",
+                              {"to": ["ada@example.org"]})
+    assert (status, doc["code"]) == (413, "payload_too_large")
+    assert doc["message"] == "the message cannot be read as a whole: truncated"
 
 
 def test_a_send_key_gets_no_body(gate):  # noqa: F811
