@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "http/error.h"
 #include "http/inner.h"
 #include "http/reply.h"
 #include "http/request.h"
@@ -61,9 +62,7 @@ pass_on(struct v0 *v, const struct http_inner_reply *reply)
 	json_t *doc = json_loadb(reply->body, reply->n, 0, NULL);
 
 	BUG_ON(doc == NULL);
-	json_object_set_new(
-	    doc, "request_id", json_string(http_request_id(req)));
-	http_reply_json(req, reply->status, doc);
+	http_fail_as(req, reply->status, doc);
 }
 
 static void

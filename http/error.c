@@ -56,6 +56,12 @@ come_back(struct http_request *req, unsigned seconds)
 	return json_pack("{s:I}", "retry_after", (json_int_t)seconds);
 }
 
+static void
+ask_who(struct http_request *req)
+{
+	http_reply_header(req, "WWW-Authenticate", "Bearer realm=\"postern\"");
+}
+
 static void fail(struct http_request *req, enum err_code code,
     const char *field, json_t *more, const char *fmt, va_list ap)
     PRINTF_LIKE(5, 0);
@@ -76,8 +82,7 @@ fail(struct http_request *req, enum err_code code, const char *field,
 	if (status == 503 && more == NULL)
 		more = come_back(req, RETRY_SECONDS);
 	if (status == 401)
-		http_reply_header(
-		    req, "WWW-Authenticate", "Bearer realm=\"postern\"");
+		ask_who(req);
 	conf = req->conn != NULL ? &req->conn->server->conf : NULL;
 	if (conf != NULL && conf->problem != NULL && !req->failing) {
 		req->failing = true;
@@ -136,4 +141,18 @@ http_fail_more(struct http_request *req, enum err_code code, json_t *more,
 	va_start(ap, fmt);
 	fail(req, code, NULL, more, fmt, ap);
 	va_end(ap);
+}
+
+void
+http_fail_as(struct http_request *req, int status, json_t *doc)
+{
+	json_t *seconds = json_object_get(doc, "retry_after");
+
+	if (seconds != NULL)
+		json_decref(
+		    come_back(req, (unsigned)json_integer_value(seconds)));
+	if (status == 401)
+		ask_who(req);
+	json_object_set_new(doc, "request_id", json_string(req->id));
+	http_reply_json(req, status, doc);
 }

@@ -32,4 +32,7 @@ void http_fail_retry(struct http_request *req, enum err_code code,
 void http_fail_more(struct http_request *req, enum err_code code, json_t *more,
     const char *fmt, ...) PRINTF_LIKE(4, 5);
 
+/* What a call inside (http/inner.h) was refused with; takes `doc` over. */
+void http_fail_as(struct http_request *req, int status, json_t *doc);
+
 #endif

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import ssl
+import threading
 
 import pytest
 
@@ -109,6 +110,37 @@ def test_without_redis_gated_mail_is_held(gate):
             == (503, "limiter_unavailable")
     finally:
         gate.start_redis()
+
+
+def cut_off(gate, call):
+    """What is answered when the database hangs up on a read of mail."""
+    got = []
+    held = gate.connect()
+    held.autocommit = False
+    with held.cursor() as cur:
+        cur.execute("LOCK TABLE d.message")
+        asking = threading.Thread(target=lambda: got.append(call()))
+        asking.start()
+        pid = postern.wait_until("the read", lambda: gate.sql(
+            "SELECT pid FROM pg_locks WHERE NOT granted"))[0]["pid"]
+        gate.sql("SELECT pg_terminate_backend(%s)", pid)
+    asking.join(30)
+    held.rollback()
+    held.close()
+    return got[0]
+
+
+def test_a_refusal_of_what_reads_for_another_says_when(gate):
+    """Also where one route answers with what it heard from another."""
+    agent = Client(gate, gate.box.key)
+    path = "/messages/" + stored(agent.send(subject="there"))["message_id"]
+    for method, target, body in (
+            ("GET", "/v1" + path, None),
+            ("GET", "/v0/inboxes/me%s/raw" % path, None),
+            ("POST", "/v1%s/forward" % path, {"to": ["ada@example.org"]})):
+        answer = cut_off(gate, lambda: agent.call(method, target, body))
+        assert refusal(answer) == (503, "store_unavailable"), target
+        assert answer[1]["retry-after"] == str(answer[2]["retry_after"])
 
 
 def test_without_postgres_nothing_is_acknowledged(gate):
