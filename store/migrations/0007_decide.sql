@@ -66,6 +66,7 @@ BEGIN
 	-- The same click twice, also across its own outcome.
 	SELECT c.version, c.round, c.verdict INTO old FROM d.decision c
 	    WHERE c.message_id = mid AND c.tenant_id = g.tenant_id
+	    AND c.version = for_version AND c.round = for_round
 	    AND c.operator_id = o.operator_id AND c.idem = decide_1.idem
 	    AND c.verdict::text = decide_1.verdict AND c.digest = dig;
 	IF FOUND THEN

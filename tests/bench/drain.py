@@ -5,6 +5,7 @@ its hold queue, to the same sink (Postfix's smtp-sink); then how soon one
 approved mail arrives, and what fifty dead destinations cost a thousand live
 ones. Needs root: port 25 on loopback, and Postfix.
 """
+import contextlib
 import json
 import os
 import signal
@@ -89,15 +90,31 @@ class Drain:
         c.close()
         return time.monotonic()
 
+    @contextlib.contextmanager
+    def few(self):
+        """Messages to warm up with."""
+        n, self.args.messages = self.args.messages, 500
+        try:
+            yield
+        finally:
+            self.args.messages = n
+
     def postern_leg(self):
+        """The worker runs already, as Postfix does; it is stopped while the
+        queue fills."""
+        worker = self.worker()
+        with self.few():
+            self.bench.postern_leg("accept")
+        self.until_empty()
+        os.kill(worker.pid, signal.SIGSTOP)
         self.bench.postern_leg("accept")
         n = self.queued()
-        roots = [self.d.postgres.pid]
+        roots = [self.d.postgres.pid, worker.pid]
         before = self.bench.cpu(*roots)
         began = time.monotonic()
-        worker = self.worker()
+        os.kill(worker.pid, signal.SIGCONT)
         took = self.until_empty() - began
-        used = self.bench.cpu(*roots, worker.pid) - before
+        used = self.bench.cpu(*roots) - before
         worker.stop()
         states = self.d.sql("SELECT state, count(*) AS n FROM d.state "
                             "GROUP BY 1")
@@ -114,6 +131,11 @@ class Drain:
         with open(users, "w") as f:
             f.writelines("%s %s\n" % u for u in peer.users)
         try:
+            with self.few():
+                self.bench.leg(peer.port, users, "accept", [peer.pid])
+            peer.release()
+            while peer.waiting() > 0:
+                time.sleep(0.05)
             self.bench.leg(peer.port, users, "accept", [peer.pid])
             n = peer.held()
             before = self.bench.cpu(peer.pid)

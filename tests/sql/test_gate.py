@@ -225,9 +225,15 @@ def test_approve_names_the_bytes(w, x, su):
     assert r2["replay"] and r2["undo_until"] == r["undo_until"]
     assert w.approve(m)["code"] == "state_conflict"
     assert w.reject(m)["code"] == "state_conflict"
-    assert call(w.wk, "claim_due_1", worker="w", lim=500,
-                lease_seconds=60) == [] or True
+    assert m["mid"] not in {q["message_id"] for q in call(
+        w.wk, "claim_due_1", worker="w", lim=500, lease_seconds=60)}
     assert state(su, m)[0] == 2
+    # The same key for another round is no repetition: it is decided anew.
+    assert call1(w.rv, "undo_1", s=w.root, mid=m["mid"], for_version=1,
+                 for_round=1)["state"] == 1
+    assert w.approve(m, round=1, idem=idem)["replay"]
+    r3 = w.approve(m, round=2, idem=idem, undo=60)
+    assert (r3["status"], r3["state"], r3["replay"]) == (200, 2, False)
 
 
 def test_undo_and_again(w, x, su):
