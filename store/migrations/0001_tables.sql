@@ -691,6 +691,10 @@ CREATE TABLE d.event (
 	state smallint NOT NULL,
 	detail text,
 	at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	-- A stream is in the order of transactions, and one that began before
+	-- another may come to a message after it. So many ids later it is listed
+	-- then, not before what happened to the message before.
+	later int CHECK (later > 0),
 	PRIMARY KEY (message_id, tenant_id, n)) PARTITION BY RANGE (message_id);
 
 -- What operators say to each other about a message; agents never see it.

@@ -242,15 +242,39 @@ BEGIN
 		WHERE q.tenant_id = t AND q.inbox_id = i;
 END $$;
 
+-- The transaction of which a row is, in all its digits. `top` is at least as
+-- great as any that has ended.
+CREATE FUNCTION d.xid_of(x xid, top bigint) RETURNS bigint LANGUAGE sql
+	IMMUTABLE STRICT PARALLEL SAFE
+	RETURN (top & ~4294967295) + x::text::bigint
+	    - CASE WHEN (top & ~4294967295) + x::text::bigint >= top
+	    THEN 4294967296 ELSE 0 END;
+
+-- Where a stream lists a message's first event, which may be its own row.
+CREATE FUNCTION d.first_listed(mid uuid, t bigint, top bigint) RETURNS bigint
+	LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN (SELECT d.xid_of(m.xmin, top) FROM d.message m
+	    WHERE m.message_id = mid AND m.tenant_id = t AND m.version = 1);
+END $$;
+
 CREATE FUNCTION d.event_add(mid uuid, t bigint, i bigint, kind text,
 	by_kind text, by_whom text, st smallint, why text) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
+DECLARE
+	own bigint := pg_current_xact_id()::text::bigint;
+	top bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
 BEGIN
 	INSERT INTO d.event (message_id, tenant_id, inbox_id, n, type, actor, who,
-	    state, detail)
-	SELECT mid, t, i, coalesce(max(e.n), 1) + 1, kind, by_kind, by_whom, st,
-	    why FROM d.event e WHERE e.message_id = mid AND e.tenant_id = t;
+	    state, detail, later)
+	SELECT mid, t, i, coalesce(l.n, 1) + 1, kind, by_kind, by_whom, st,
+	    why, nullif(greatest(coalesce(l.listed, d.first_listed(mid, t, top))
+	    - own, 0), 0)
+	FROM (SELECT 1) x LEFT JOIN LATERAL (SELECT e.n, d.xid_of(e.xmin, top)
+	    + coalesce(e.later, 0) AS listed FROM d.event e
+	    WHERE e.message_id = mid AND e.tenant_id = t
+	    ORDER BY e.n DESC LIMIT 1) l ON true;
 END $$;
 
 -- Did a dot of it leave that nobody answered? No end of it undoes that.
@@ -268,6 +292,7 @@ CREATE FUNCTION d.may_be_out(st smallint, r smallint, mid uuid, t bigint)
 	RETURN CASE WHEN st IN (3, 4, 5) OR st = 1 AND r > 1
 	    THEN d.in_doubt(mid, t) ELSE st = 11 END;
 GRANT EXECUTE ON FUNCTION d.in_doubt, d.may_be_out TO p_read, p_review;
+GRANT EXECUTE ON FUNCTION d.xid_of TO p_read;
 
 -- For d.state_moved: messages that moved from state `was` to `st`, in the order
 -- of their ids. What is on its way out has a release; each has its event.
@@ -279,6 +304,8 @@ CREATE FUNCTION d.states_moved(mids uuid[], ts bigint[], boxes bigint[],
 DECLARE
 	lo uuid := mids[1];
 	hi uuid := mids[cardinality(mids)];
+	own bigint := pg_current_xact_id()::text::bigint;
+	top bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
 BEGIN
 	IF EXISTS (SELECT 1 FROM unnest(mids, ts, vs, rounds, st)
 	    x(mid, t, v, r, st) WHERE x.st IN (2, 7, 8, 9, 10, 11)
@@ -288,17 +315,21 @@ BEGIN
 		RAISE EXCEPTION 'not released' USING ERRCODE = '23514';
 	END IF;
 	INSERT INTO d.event (message_id, tenant_id, inbox_id, n, type, actor, who,
-	    state, detail)
-	    SELECT x.mid, x.t, x.i, coalesce((SELECT max(e.n) FROM d.event e
-	    WHERE e.message_id = x.mid AND d.within(e.message_id, lo, hi)
-	    AND e.tenant_id = x.t), 1) + 1, 'message.'
+	    state, detail, later)
+	    SELECT x.mid, x.t, x.i, coalesce(l.n, 1) + 1, 'message.'
 	    || CASE WHEN x.was = 2 AND x.st = 1 AND by_kind = 'operator'
 	    THEN 'undone' ELSE ('{held,approved,rejected,expired,canceled,'
 	    'scheduled,sending,sent,deferred,bounced,uncertain}'::text[])[x.st]
 	    END, by_kind, by_whom, x.st, CASE WHEN x.st IN (3, 4, 5)
 	    AND d.in_doubt(x.mid, x.t) THEN concat_ws('; ', left(x.why, 250),
-	    'it may have been sent before') ELSE x.why END
-	    FROM unnest(mids, ts, boxes, was, st, why) x(mid, t, i, was, st, why);
+	    'it may have been sent before') ELSE x.why END,
+	    nullif(greatest(coalesce(l.listed, d.first_listed(x.mid, x.t, top))
+	    - own, 0), 0)
+	    FROM unnest(mids, ts, boxes, was, st, why) x(mid, t, i, was, st, why)
+	    LEFT JOIN LATERAL (SELECT e.n, d.xid_of(e.xmin, top)
+	    + coalesce(e.later, 0) AS listed FROM d.event e
+	    WHERE e.message_id = x.mid AND d.within(e.message_id, lo, hi)
+	    AND e.tenant_id = x.t ORDER BY e.n DESC LIMIT 1) l ON true;
 	IF 1 = ANY (was) OR 1 = ANY (st) THEN
 		PERFORM d.held_move(x.t, x.i, x.mid, x.v,
 		    CASE WHEN x.st = 1 THEN 1 ELSE -1 END)

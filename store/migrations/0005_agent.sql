@@ -415,12 +415,6 @@ END $$;
 -- oldest that still runs. A reader shows its place: transaction, time,
 -- message and number of the last event it saw; without one it gets the last
 -- row alone, which has no message and is the place behind all there is.
-CREATE FUNCTION d.xid_of(x xid, top bigint) RETURNS bigint LANGUAGE sql
-	IMMUTABLE STRICT PARALLEL SAFE
-	RETURN (top & ~4294967295) + x::text::bigint
-	    - CASE WHEN (top & ~4294967295) + x::text::bigint >= top
-	    THEN 4294967296 ELSE 0 END;
-
 CREATE FUNCTION api.my_stream_1(t bigint, k bigint, a bytea, px bigint,
 	pat timestamptz, pm uuid, pn int, one uuid, lim int)
 	RETURNS TABLE (status int, code text, xid bigint, message_id uuid, n int,
@@ -457,7 +451,8 @@ BEGIN
 	IF px IS NOT NULL THEN
 		RETURN QUERY SELECT 200, NULL::text, y.xid, y.message_id, y.n, y.type,
 		    y.at, y.actor, y.state, y.detail FROM (
-		    SELECT d.xid_of(e.xmin, top) AS xid, e.message_id, e.n, e.type,
+		    SELECT d.xid_of(e.xmin, top) + coalesce(e.later, 0) AS xid,
+		    e.message_id, e.n, e.type,
 		    e.at, e.actor, e.state, CASE WHEN e.actor = 'operator' THEN NULL
 		    ELSE e.detail END AS detail FROM d.event e
 		    WHERE e.tenant_id = t AND e.inbox_id = c.inbox_id

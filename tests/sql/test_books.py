@@ -285,3 +285,28 @@ def test_verify_finds_what_is_wrong(own, what, sql):
     su.close()
     assert call1(w.gw, "cancel_1", t=x.tenant, k=x.full_key, a=x.full_a,
                  mid=n["mid"])["status"] == 200
+
+
+def test_who_began_first_may_come_last(own):
+    """The stream tells what happened to a message in its order, however the
+    transactions were numbered."""
+    w, x = own, own.inboxes[0]
+    follower = Follower(w, x)
+    while follower.look():
+        pass
+    follower.seen = []
+    early = w.db.connect("l_review", autocommit=False)
+    cur = early.cursor()
+    cur.execute("SELECT pg_current_xact_id()")
+    m = x.message()
+    assert submit(w.gw, m)["status"] == 202
+    assert follower.look() == []
+    assert w.approve(m)["state"] == 2
+    assert call1(early, "undo_1", s=w.root, mid=m["mid"], for_version=1,
+                 for_round=1)["state"] == 1
+    early.commit()
+    early.close()
+    assert w.approve(m, round=2)["state"] == 2
+    follower.look()
+    assert follower.seen == [(m["mid"], n, state) for n, state in (
+        (1, 1), (2, 2), (3, 1), (4, 2))]

@@ -77,6 +77,7 @@ class Walk:
             (10, self.deliver), (3, self.deliver_set), (1, self.drop),
             (2, self.settle), (3, self.sweep), (2, self.age), (1, self.mode),
             (1, self.pause), (1, self.suspend), (1, self.block),
+            (1, self.rule),
             (1, self.allow), (1, self.job), (1, self.session),
             (1, self.demolish), (5, self.draft)) for _ in range(n)]
 
@@ -262,12 +263,18 @@ class Walk:
         with self.town.lock:  # root's session is one
             if not self.town.doomed or self.rng.random() < .8:
                 return None
-            x = self.town.doomed.pop()
-            with x.switched:
+            x = self.town.doomed[-1]
+            # Or for ever, if we switched it ourselves some calls further up.
+            if not x.switched.acquire(blocking=False):
+                return "another does"
+            try:
+                self.town.doomed.pop()
                 self.town.boxes.remove(x)
                 self.w.step_up(self.w.root)
                 self.surely(self.ctl, "inbox_delete_1", s=self.w.root, uid=0,
                             tenant=x.tenant, inbox=x.inbox, reason="r")
+            finally:
+                x.switched.release()
         self.town.promise("deleted", ("inbox", x.inbox), time.time())
         return 200
 
@@ -399,6 +406,26 @@ class Walk:
         x = self.rng.choice(self.town.boxes)
         return self.switch("suspend_1", "suspended", x, inbox=x.inbox)
 
+    def rule(self):
+        """Holds a domain back, or sends it another way, for some steps."""
+        x = self.rng.choice(self.town.boxes)
+        t = self.rng.choice((None, x.tenant))
+        with self.town.lock:
+            r = call1(self.ctl, "route_add_1", s=self.w.root, uid=0, tenant=t,
+                      inbox=self.rng.choice((None, x.inbox)) if t else None,
+                      name=self.rng.choice(HOSTS + ["*"]),
+                      action=self.rng.choice("sst"), host=None, port=None,
+                      login=None, sealed=None, expires_in=None, reason="r")
+        # Its inbox may be gone.
+        if r["status"] != 200:
+            return r["status"]
+        for _ in range(self.rng.randint(0, 3)):
+            self.step()
+        with self.town.lock:
+            self.surely(self.ctl, "route_end_1", s=self.w.root, uid=0,
+                        route=r["route_id"], reason="r")
+        return 200
+
     def block(self):
         x = self.rng.choice(self.town.boxes)
         r = call1(self.rv, "list_set_1", s=self.s, tenant=x.tenant,
@@ -465,9 +492,10 @@ class Walk:
     # -- workers --------------------------------------------------------------
 
     def claim(self):
+        skip = self.rng.sample(HOSTS, self.rng.choice((0, 0, 1, 2)))
         got = [q for q in call(self.wk, "claim_due_1", worker=self.name,
-                               lim=self.rng.randint(1, 12), lease_seconds=60)
-               if q["status"] == 200]
+                               lim=self.rng.randint(1, 12), lease_seconds=60,
+                               skip=skip or None) if q["status"] == 200]
         for q in got:
             L = dict(t=q["tenant_id"], mid=q["message_id"], dom=q["domain"],
                      lease=q["lease"])
