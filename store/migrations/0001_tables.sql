@@ -735,8 +735,7 @@ CREATE TABLE d.send_q (
 	    REFERENCES d.release (message_id, tenant_id, version, round, digest),
 	FOREIGN KEY (message_id, tenant_id, version, round)
 	    REFERENCES d.state (message_id, tenant_id, version, round),
-	CHECK ((lease IS NULL) = (lease_until IS NULL)),
-	CHECK (lease IS NULL OR aside = 0))
+	CHECK ((lease IS NULL) = (lease_until IS NULL)))
 	WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01,
 	    autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX send_q_vt ON d.send_q (vt) WHERE lease IS NULL AND aside = 0;

@@ -199,11 +199,11 @@ def test_both_gates_know_a_test_inbox_first(w, probe, su, why):
 
 def test_the_rule_stands_once(su):
     """No function of the worker's asks inbox.test but the gate's reason, and
-    claim_due_1, which says what is a test's."""
+    the claim, which says what is a test's."""
     cur = su.cursor()
     cur.execute("SELECT p.proname FROM pg_proc p JOIN pg_namespace n "
                 "ON n.oid = p.pronamespace WHERE n.nspname IN ('d', 'api') "
                 "AND pg_get_userbyid(p.proowner) = 'p_relay' "
                 "AND p.prosrc ~ '\\m[a-z]\\.test\\M' ORDER BY 1")
     assert [r[0] for r in cur.fetchall()] == [
-        "claim_due_1", "fetch_1", "fetches_1", "gate_why"]
+        "claim_again", "claim_due_1", "fetch_1", "fetches_1", "gate_why"]
