@@ -241,8 +241,6 @@ GRANT EXECUTE ON FUNCTION d.log_place() TO p_read;
 SET LOCAL ROLE p_policy;
 GRANT EXECUTE ON FUNCTION d.rule_ended(uuid, bigint, smallint, smallint)
 	TO p_relay;
-GRANT EXECUTE ON FUNCTION d.has_release(uuid, bigint, smallint, smallint)
-	TO p_submit, p_review, p_relay, p_ctl;
 GRANT EXECUTE ON FUNCTION d.votes_suffice(uuid, bigint, smallint, smallint,
 	bytea) TO p_review;
 GRANT EXECUTE ON FUNCTION d.held_move(bigint, bigint, uuid, smallint, int),
@@ -252,5 +250,4 @@ GRANT EXECUTE ON FUNCTION d.held_move(bigint, bigint, uuid, smallint, int),
 	TO p_submit, p_review, p_relay, p_ctl;
 GRANT EXECUTE ON FUNCTION d.unqueue(uuid, bigint, boolean)
 	TO p_submit, p_review;
-GRANT EXECUTE ON FUNCTION d.enqueue(uuid, bigint, bigint, smallint, smallint,
-	bytea, text[], bigint, timestamptz) TO p_review;
+GRANT EXECUTE ON FUNCTION d.enqueue(d.leaving[], timestamptz) TO p_review;

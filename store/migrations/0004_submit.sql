@@ -100,52 +100,119 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION d.note TO p_submit, p_policy;
 
+SET LOCAL ROLE p_submit;
+
+-- Of each row of a submission: whose it is, what its inbox says, does its mode
+-- release (and nothing is paused), why it is refused: in any case (never), or
+-- unless an earlier call stored it (unless). One array of these, since each
+-- aggregate costs a call as much to begin as a tenth of a row.
+CREATE TYPE d.submit_fact AS (o int, t bigint, box bigint, line bigint,
+	kind "char", adr text, md smallint, me int, lv int, need smallint,
+	hold timestamptz, why text, never text, unless text, test boolean,
+	leaves boolean);
+
 SET LOCAL ROLE p_policy;
 
--- Releases one fresh message by mode or rule, or says no. Its own look at
--- the mode is what counts, not that of the caller.
-CREATE FUNCTION d.policy_release(t bigint, i bigint, mid uuid, how "char",
-	relay_box bytea, tag bytea, expiry bigint, hold timestamptz)
-	RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+-- What the release of fresh messages brings with it.
+CREATE FUNCTION d.policy_released(g d.leaving[], how "char",
+	holds timestamptz[], now_at timestamptz) RETURNS void LANGUAGE plpgsql
+	AS $$
+BEGIN
+	INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
+	    risk, hold_until) SELECT x.mid, x.t, x.i, x.v, 2, x.risk,
+	    holds[x.ordinality] FROM unnest(g) WITH ORDINALITY x;
+	PERFORM d.enqueue(g, now_at);
+	IF how = 'r' THEN
+		UPDATE d.allow_rule u SET uses_left = u.uses_left - 1
+		    FROM unnest(g) x WHERE u.tenant_id = x.t AND u.inbox_id = x.i
+		    AND u.ended_at IS NULL AND u.expires_at > now_at
+		    AND u.uses_left > 0 AND EXISTS (SELECT 1 FROM unnest(x.rcpt) y
+		        WHERE u.entry IN (d.canon(y), '@' || d.domain_of(y)));
+	END IF;
+	-- Fresh messages have no events but that they are there.
+	INSERT INTO d.event (message_id, tenant_id, inbox_id, n, type, actor, who,
+	    state) SELECT x.mid, x.t, x.i, 2, 'message.approved', 'policy',
+	    'policy', 2 FROM unnest(g) x;
+	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    SELECT x.t, 'policy', 'message.approved', x.mid, '{"by":"'
+	    || CASE how WHEN 'm' THEN 'mode' ELSE 'rule' END
+	    || '","digest":"' || encode(x.digest, 'hex') || '"}' FROM unnest(g) x;
+END $$;
+
+-- Releases the fresh messages `os` of a submission by mode, or one by rule, and
+-- says which it let go. Its own look at the mode is what counts, not that of
+-- the caller. Their tenants are in order (d.places). When the referee says no
+-- to a set, each is asked for alone.
+CREATE FUNCTION d.policy_releases(os int[], how "char", t bigint[],
+	mid uuid[], f d.submit_fact[], relay_box bytea[], tag bytea[],
+	expiry bigint[]) RETURNS int[] LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	m record;
 	now_at timestamptz := clock_timestamp();
+	lo uuid := mid[os[1]];
+	hi uuid := lo;
+	g d.leaving[];
+	holds timestamptz[] := '{}';
+	let int[] := '{}';
+	o int;
 BEGIN
-	SELECT g.version, g.mode, g.mode_epoch, g.digest, g.rcpt, g.size, g.risk
-	    INTO m FROM d.message g WHERE g.message_id = mid AND g.tenant_id = t
-	    AND g.inbox_id = i AND g.version = 1;
+	FOREACH o IN ARRAY os LOOP
+		lo := least(lo, mid[o]);
+		hi := greatest(hi, mid[o]);
+		holds := holds || (f[o]).hold;
+	END LOOP;
+	g := ARRAY(SELECT (m.message_id, m.tenant_id, m.inbox_id, m.version, 1,
+	    m.digest, m.rcpt, m.size, m.send_at, m.not_after, m.mode,
+	    m.mode_epoch, m.risk)::d.leaving FROM unnest(os) WITH ORDINALITY x (o)
+	    JOIN LATERAL (SELECT y.message_id, y.tenant_id, y.inbox_id, y.version,
+	        y.digest, y.rcpt, y.size, y.send_at, y.not_after, y.mode,
+	        y.mode_epoch, y.risk FROM d.message y
+	        WHERE y.message_id = policy_releases.mid[x.o]
+	        AND d.within(y.message_id, lo, hi)
+	        AND y.tenant_id = policy_releases.t[x.o]
+	        AND y.inbox_id = (f[x.o]).box AND y.version = 1 OFFSET 0) m
+	        ON true
+	    ORDER BY x.ordinality);
+	IF cardinality(g) <> cardinality(os) THEN
+		RAISE EXCEPTION 'no such message';
+	END IF;
 	BEGIN
 		INSERT INTO d.release (message_id, tenant_id, inbox_id, version,
 		    round, digest, by_what, mode, mode_epoch, relay_box, tag, expiry,
-		    not_before) VALUES (mid, t, i, m.version, 1, m.digest, how,
-		    m.mode, m.mode_epoch, policy_release.relay_box,
-		    policy_release.tag, policy_release.expiry, now_at);
+		    not_before) SELECT x.mid, x.t, x.i, x.v, x.r, x.digest, how,
+		    x.mode, x.mode_epoch, policy_releases.relay_box[os[x.ordinality]],
+		    policy_releases.tag[os[x.ordinality]],
+		    policy_releases.expiry[os[x.ordinality]], now_at
+		    FROM unnest(g) WITH ORDINALITY x;
 	EXCEPTION WHEN check_violation THEN
 		-- A pause, or the end of a rule, a moment ago. The row is stored and
 		-- gives no reason to wait, so the event does.
-		PERFORM d.event_add(mid, t, i, 'message.held', 'agent', NULL,
-		    1::smallint, 'mode');
-		RETURN false;
+		IF cardinality(os) = 1 THEN
+			PERFORM d.event_add(lo, (g[1]).t, (g[1]).i, 'message.held',
+			    'agent', NULL, 1::smallint, 'mode');
+			RETURN let;
+		END IF;
+		FOREACH o IN ARRAY os LOOP
+			let := let || d.policy_releases(ARRAY[o], how, t, mid, f,
+			    relay_box, tag, expiry);
+		END LOOP;
+		RETURN let;
 	END;
-	INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
-	    risk, hold_until) VALUES (mid, t, i, m.version, 2, m.risk, hold);
-	PERFORM d.enqueue(mid, t, i, m.version, 1::smallint, m.digest, m.rcpt,
-	    m.size, now_at);
-	IF how = 'r' THEN
-		UPDATE d.allow_rule u SET uses_left = u.uses_left - 1
-		    WHERE u.tenant_id = t AND u.inbox_id = i AND u.ended_at IS NULL
-		    AND u.expires_at > now_at AND u.uses_left > 0
-		    AND EXISTS (SELECT 1 FROM unnest(m.rcpt) x WHERE u.entry
-		        IN (d.canon(x), '@' || d.domain_of(x)));
-	END IF;
-	PERFORM d.event_add(mid, t, i, 'message.approved', 'policy', 'policy',
-	    2::smallint, NULL), d.note(t, 'policy', 'message.approved', mid,
-	    '{"by":"' || CASE how WHEN 'm' THEN 'mode' ELSE 'rule' END
-	    || '","digest":"' || encode(m.digest, 'hex') || '"}');
-	RETURN true;
+	PERFORM d.policy_released(g, how, holds, now_at);
+	RETURN os;
 END $$;
-GRANT EXECUTE ON FUNCTION d.policy_release, d.rules_cover TO p_submit;
+
+-- Has these tenants' places (d.places) wait for this call, in the one order in
+-- which all ask for them: some of its messages are released after others.
+CREATE FUNCTION d.places_hold(ts bigint[]) RETURNS void LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	INSERT INTO d.fair AS f (tenant_id, vt) SELECT DISTINCT x.t, 0
+	    FROM unnest(ts) x (t) ORDER BY 1
+	    ON CONFLICT (tenant_id) DO UPDATE SET vt = f.vt;
+END $$;
+GRANT EXECUTE ON FUNCTION d.policy_releases, d.places_hold, d.rules_cover
+	TO p_submit;
 
 CREATE FUNCTION d.id_taken(t bigint, mid uuid) RETURNS boolean
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -415,14 +482,6 @@ BEGIN
 	RETURN last <> '';
 END $$;
 
--- Of each row: whose it is, what its inbox says, why it is refused: in any
--- case (never), or unless an earlier call stored it (unless). One array of
--- these, since each aggregate costs a call as much to begin as a tenth of a
--- row.
-CREATE TYPE d.submit_fact AS (o int, t bigint, box bigint, line bigint,
-	kind "char", adr text, md smallint, me int, lv int, need smallint,
-	hold timestamptz, why text, never text, unless text, test boolean);
-
 -- What is left of its inbox's limits, for each row whose key is good.
 CREATE TYPE d.submit_room AS (o int, box bigint, same boolean, n int, h int,
 	b bigint);
@@ -432,12 +491,12 @@ CREATE TYPE d.submit_room AS (o int, box bigint, same boolean, n int, h int,
 -- send (a wrong digest, a missing value) is refused by the tables, for the
 -- whole call: the caller then tries row by row, and learns which it was.
 --
--- A call of one row is careful. A call of many is quick with what is plain
--- (new mail that waits, with a body of one chunk) and hands the rest to calls
--- of one row. Every statement costs as much to begin as several rows, so
--- there are few, and they are narrow. Plans are made once, without knowing
--- the rows: they look up by key and never read a whole table, be it empty now
--- or of a million inboxes later.
+-- A call is quick with what is plain (new mail with a body of one chunk, that
+-- waits or leaves by its inbox's mode) and hands the rest to submit_1, which
+-- is careful with one row. Every statement costs as much to begin as
+-- several rows, so there are few, and they are narrow. Plans are made once,
+-- without knowing the rows: they look up by key and never read a whole table,
+-- be it empty now or of a million inboxes later.
 CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 	mid uuid[], rcpts text[], kinds text[], params text[], size bigint[],
 	body_tag bytea[], send_at bigint[], not_after bigint[], dig bytea[],
@@ -461,7 +520,9 @@ CREATE FUNCTION api.submit_batch_1(t bigint[], k bigint[], a bytea[],
 #variable_conflict use_column
 DECLARE
 	n int := cardinality(submit_batch_1.t);
-	careful boolean := n = 1;
+	careful boolean := n = 1 AND (body[1] IS NOT NULL AND send_at[1] = 0
+	    AND current_setting('postern.careful', true) IS DISTINCT FROM 'yes')
+	    IS NOT TRUE;
 	f d.submit_fact[];
 	room d.submit_room[];
 	r d.submit_room;
@@ -469,10 +530,13 @@ DECLARE
 	-- What the rows before took of them, all of one inbox.
 	at bigint := 0;
 	n_used int;
+	h_used int;
 	b_used bigint;
-	-- What is stored; what goes alone.
+	-- What is stored; what of it leaves; what goes alone.
 	ok int[] := '{}';
+	leaves int[] := '{}';
 	alone int[] := '{}';
+	asked int[];
 	rel "char";
 	lists boolean;
 	blocked int[];
@@ -500,7 +564,7 @@ BEGIN
 	SELECT array_agg((g.o, g.tenant_id, g.inbox_id, g.lineage, g.kind,
 	    g.address, g.mode, g.mode_epoch, g.limits_version, g.need,
 	    now_at + g.hold_for, g.why, g.never, g.unless,
-	    g.test)::d.submit_fact),
+	    g.test, g.releases AND g.why <> 'paused')::d.submit_fact),
 	    array_agg(g.tenant_id::text || '.' || g.inbox_id::text)
 	        FILTER (WHERE g.never IS NULL),
 	    EXISTS (SELECT 1 FROM d.list_entry y WHERE y.ended_at IS NULL)
@@ -508,7 +572,7 @@ BEGIN
 	    FROM (SELECT o, r.tenant_id, r.inbox_id, r.lineage, x.address, x.test,
 	        CASE WHEN r.kind = 's' AND r.opened_by IS NOT NULL THEN 'o'::"char"
 	            ELSE r.kind END AS kind,
-	        x.mode, x.mode_epoch, x.limits_version,
+	        x.mode, x.mode_epoch, x.limits_version, s.releases,
 	        coalesce(x.need_approvals, m.need_approvals) AS need,
 	        coalesce(x.hold_for, m.hold_for) AS hold_for,
 	        CASE WHEN x.paused_at IS NOT NULL OR m.paused_at IS NOT NULL
@@ -594,10 +658,11 @@ BEGIN
 			IF r.box <> at THEN
 				at := r.box;
 				n_used := 0;
+				h_used := 0;
 				b_used := 0;
 			END IF;
 			IF r.same AND (f[i]).o = i AND (f[i]).unless IS NULL
-			    AND body[i] IS NOT NULL AND chunks[i] = 1 AND tag[i] IS NULL
+			    AND body[i] IS NOT NULL AND chunks[i] = 1
 			    AND send_at[i] = 0 AND (f[i]).kind = 'l'
 			    AND length(door[i]) = 1
 			    AND (not_after[i] = 0 OR not_after[i] > now_us)
@@ -605,14 +670,34 @@ BEGIN
 			    AND (rcpts[i] ~ '^[!-?A-~][!-~]*@[!-?A-~]+$'
 			    AND length(rcpts[i]) <= 320 OR d.rcpts_sound(rcpts[i]))
 			    AND (i = ANY (blocked)) IS NOT TRUE AND n_used < r.n
-			    AND n_used < r.h AND b_used + size[i] <= r.b THEN
+			    AND (tag[i] IS NULL AND h_used < r.h
+			        AND b_used + size[i] <= r.b
+			    OR octet_length(tag[i]) = 32
+			        AND octet_length(relay_box[i]) BETWEEN 48 AND 1024
+			        AND expiry[i] > now_us AND (not_after[i] = 0
+			        OR expiry[i] <= not_after[i])
+			        AND expiry[i] <= now_us + 259500000000
+			        AND (f[i]).leaves AND (f[i]).md = tag_mode[i]
+			        AND (f[i]).me = tag_mode_epoch[i] AND limiter[i]) THEN
 				n_used := n_used + 1;
-				b_used := b_used + size[i];
 				ok := ok || i;
+				IF tag[i] IS NULL THEN
+					h_used := h_used + 1;
+					b_used := b_used + size[i];
+				ELSE
+					leaves := leaves || i;
+					f[i].why := '';
+				END IF;
 			ELSE
 				alone := alone || i;
 			END IF;
 		END LOOP;
+		-- One that is not plain needs no other call to be careful, if its inbox
+		-- is as it was before it was locked.
+		IF n = 1 AND alone <> '{}' AND (room[1]).same THEN
+			careful := true;
+			alone := '{}';
+		END IF;
 	END IF;
 	<<one>>
 	BEGIN
@@ -707,13 +792,14 @@ BEGIN
 			    * interval '1 microsecond';
 		END IF;
 		IF rel IS NOT NULL THEN
+			leaves := ok;
 			f[1].why := '';
 		END IF;
 	END;
 
 	-- 4. The idempotency keys. A careful call has looked: what is there is too
 	-- old to count and is overwritten. A quick one learns here that a key is
-	-- there; the row then goes alone.
+	-- there, of before it began; the row then goes alone.
 	IF careful THEN
 		INSERT INTO d.idem AS z (tenant_id, inbox_id, lineage, key_sha256,
 		    request_sha256, message_id)
@@ -738,10 +824,12 @@ BEGIN
 			    submit_batch_1.request[o]) AS key OFFSET 0) u
 			    JOIN d.idem z ON z.tenant_id = u.t AND z.inbox_id = u.box
 			        AND z.lineage = u.l AND z.key_sha256 = u.key
-			    WHERE z.message_id = submit_batch_1.mid[o])
+			    WHERE z.message_id = submit_batch_1.mid[o]
+			    AND z.created_at >= now_at)
 			    OR EXISTS (SELECT 1 FROM unnest(ok) p WHERE p < o
 			    AND submit_batch_1.mid[p] = submit_batch_1.mid[o]) LOOP
 				ok := array_remove(ok, i);
+				leaves := array_remove(leaves, i);
 				alone := alone || i;
 			END LOOP;
 		END IF;
@@ -800,28 +888,41 @@ BEGIN
 		DELETE FROM d.upload u WHERE u.message_id = submit_batch_1.mid[1]
 		    AND u.tenant_id = submit_batch_1.t[1] AND u.inbox_id = r.box;
 	END IF;
-	-- What mode or rule lets go, the referee decides; else it waits.
-	IF rel IS NOT NULL AND ok <> '{}' AND NOT d.policy_release(t[1], r.box,
-	    mid[1], rel, relay_box[1], submit_batch_1.tag[1], expiry[1],
-	    (f[1]).hold) THEN
-		rel := NULL;
-		f[1].why := 'mode';
+	-- What mode or rule lets go, the referee decides; else it waits. What goes
+	-- alone may ask it too.
+	IF n > 1 AND alone <> '{}' AND array_remove(tag, NULL) <> '{}' THEN
+		PERFORM d.places_hold(array_agg(submit_batch_1.t[o]))
+		    FROM unnest(leaves || alone) o
+		    WHERE submit_batch_1.tag[o] IS NOT NULL;
 	END IF;
-	IF rel IS NULL THEN
+	IF leaves <> '{}' THEN
+		asked := leaves;
+		leaves := d.policy_releases(asked, coalesce(rel, 'm'), t, mid, f,
+		    relay_box, submit_batch_1.tag, expiry);
+		IF cardinality(leaves) < cardinality(asked) THEN
+			FOREACH i IN ARRAY asked LOOP
+				IF i <> ALL (leaves) THEN
+					f[i].why := 'mode';
+				END IF;
+			END LOOP;
+		END IF;
+	END IF;
+	IF cardinality(leaves) < cardinality(ok) THEN
 		INSERT INTO d.state (message_id, tenant_id, inbox_id, version, state,
 		    risk, hold_until)
 		    SELECT submit_batch_1.mid[o], submit_batch_1.t[o], (f[o]).box, 1, 1,
-		    submit_batch_1.risk[o], (f[o]).hold FROM unnest(ok) o;
+		    submit_batch_1.risk[o], (f[o]).hold FROM unnest(ok) o
+		    WHERE o <> ALL (leaves);
 	END IF;
 	UPDATE d.quota q SET day = today, month = this_month,
 	    day_used = CASE WHEN q.day = today THEN q.day_used ELSE 0 END + u.n,
 	    month_used = CASE WHEN q.month = this_month THEN q.month_used
 	        ELSE 0 END + u.n,
-	    held = q.held + CASE WHEN rel IS NULL THEN u.n ELSE 0 END,
-	    held_bytes = q.held_bytes + CASE WHEN rel IS NULL THEN u.b ELSE 0 END
-	    FROM (SELECT submit_batch_1.t[o] AS t, (f[o]).box AS i, count(*)::int AS n,
-	    sum(submit_batch_1.size[o])::bigint AS b FROM unnest(ok) o
-	    GROUP BY 1, 2) u
+	    held = q.held + u.h, held_bytes = q.held_bytes + u.b
+	    FROM (SELECT submit_batch_1.t[o] AS t, (f[o]).box AS i,
+	    count(*)::int AS n, sum((o <> ALL (leaves))::int)::int AS h,
+	    sum(CASE WHEN o <> ALL (leaves) THEN submit_batch_1.size[o]
+	        ELSE 0 END)::bigint AS b FROM unnest(ok) o GROUP BY 1, 2) u
 	    WHERE q.tenant_id = u.t AND q.inbox_id = u.i;
 	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
 	    SELECT submit_batch_1.t[o], 'agent:' || submit_batch_1.t[o]::text
@@ -834,9 +935,10 @@ BEGIN
 	-- 6. The outcomes. Those that go alone meet what this call stored.
 	RETURN QUERY SELECT o, 202, NULL::text, submit_batch_1.mid[o],
 	    coalesce(submit_batch_1.thread[o], threads[o], submit_batch_1.mid[o]),
-	    CASE WHEN rel IS NULL THEN 1 ELSE 2 END::smallint, 1::smallint,
+	    CASE WHEN o = ANY (leaves) THEN 2 ELSE 1 END::smallint, 1::smallint,
 	    1::smallint, submit_batch_1.dig[o], (f[o]).why,
-	    CASE WHEN rel IS NULL THEN (f[o]).hold END, NULL::int, false, false
+	    CASE WHEN o <> ALL (leaves) THEN (f[o]).hold END, NULL::int, false,
+	    false
 	    FROM unnest(ok) o;
 	IF cardinality(ok) = n THEN
 		RETURN;
@@ -847,17 +949,15 @@ BEGIN
 		RETURN QUERY SELECT i, x.status, x.code, x.message_id, x.thread_id,
 		    x.state, x.version, x.round, x.digest, x.reasons, x.hold_until,
 		    x.wait, x.replay, x.already_held
-		    FROM api.submit_batch_1(t[i:i], k[i:i], a[i:i], mid[i:i],
-		    rcpts[i:i], kinds[i:i], params[i:i], size[i:i], body_tag[i:i],
-		    send_at[i:i], not_after[i:i], submit_batch_1.dig[i:i],
-		    door[i:i], subject[i:i], header_from[i:i], rfc_id[i:i],
-		    in_reply_to[i:i], refs[i:i], thread[i:i], labels[i:i],
-		    context[i:i], risk[i:i], findings_set[i:i], finding_max[i:i],
-		    attachments[i:i], links[i:i], tenant_epoch[i:i], tenant_box[i:i],
-		    inbox_epoch[i:i], inbox_box[i:i], chunks[i:i], body[i:i],
-		    idem[i:i], request[i:i], duplicate[i:i], revises[i:i],
-		    limiter[i:i], relay_box[i:i], tag[i:i], expiry[i:i],
-		    tag_mode[i:i], tag_mode_epoch[i:i]) x;
+		    FROM api.submit_1(t[i], k[i], a[i], mid[i], rcpts[i], kinds[i],
+		    params[i], size[i], body_tag[i], send_at[i], not_after[i],
+		    submit_batch_1.dig[i], door[i], subject[i], header_from[i],
+		    rfc_id[i], in_reply_to[i], refs[i], thread[i], labels[i],
+		    context[i], risk[i], findings_set[i], finding_max[i],
+		    attachments[i], links[i], tenant_epoch[i], tenant_box[i],
+		    inbox_epoch[i], inbox_box[i], chunks[i], body[i], idem[i],
+		    request[i], duplicate[i], revises[i], limiter[i], relay_box[i],
+		    tag[i], expiry[i], tag_mode[i], tag_mode_epoch[i]) x;
 	END LOOP;
 	FOR i IN 1 .. n LOOP
 		CONTINUE WHEN (f[i]).never IS NULL;
@@ -898,6 +998,9 @@ BEGIN
 	END IF;
 END $$;
 
+-- One row, carefully: each reason to refuse it has its code. The setting tells
+-- the call below, for as long as it takes; who sets it otherwise only has that
+-- care.
 CREATE FUNCTION api.submit_1(t bigint, k bigint, a bytea, mid uuid,
 	rcpts text, kinds text, params text, size bigint, body_tag bytea,
 	send_at bigint, not_after bigint, dig bytea, door text, subject text,
@@ -914,6 +1017,8 @@ CREATE FUNCTION api.submit_1(t bigint, k bigint, a bytea, mid uuid,
 	replay boolean, already_held boolean) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+	c text := set_config('postern.careful', 'yes', true);
 BEGIN
 	RETURN QUERY SELECT * FROM api.submit_batch_1(
 	    ARRAY[submit_1.t], ARRAY[submit_1.k], ARRAY[submit_1.a],
@@ -936,6 +1041,7 @@ BEGIN
 	    ARRAY[submit_1.limiter], ARRAY[submit_1.relay_box],
 	    ARRAY[submit_1.tag], ARRAY[submit_1.expiry],
 	    ARRAY[submit_1.tag_mode], ARRAY[submit_1.tag_mode_epoch]);
+	c := set_config('postern.careful', '', true);
 END $$;
 
 -- What a key of repetition has become, for who may store nothing more now: as

@@ -57,7 +57,8 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	SELECT x.digest, x.rcpt, x.size, x.not_after, x.need_approvals INTO m
+	SELECT x.digest, x.rcpt, x.size, x.send_at, x.not_after,
+	    x.need_approvals INTO m
 	    FROM d.message x WHERE x.message_id = mid
 	    AND x.tenant_id = g.tenant_id AND x.version = g.version;
 	SELECT count(*) INTO got FROM d.decision c WHERE c.message_id = mid
@@ -189,8 +190,9 @@ BEGIN
 	    WHERE y.message_id = mid AND y.tenant_id = g.tenant_id
 	    AND (y.status IN (4, 8) OR y.status = 6 AND y.ix::int
 	    = ANY (coalesce(resend, '{}')));
-	PERFORM d.enqueue(mid, g.tenant_id, g.inbox_id, g.version, g.round, dig,
-	    m.rcpt, m.size, due);
+	PERFORM d.enqueue(ARRAY[(mid, g.tenant_id, g.inbox_id, g.version, g.round,
+	    dig, m.rcpt, m.size, m.send_at, m.not_after, NULL, NULL,
+	    NULL)::d.leaving], due);
 	RETURN QUERY SELECT 200, NULL::text, 2::smallint, g.version, g.round,
 	    got + 1, m.need_approvals::int, due, false;
 END $$;
@@ -300,7 +302,6 @@ DECLARE
 	o record;
 	g record;
 	n int;
-	m record;
 BEGIN
 	o := d.op(s);
 	PERFORM set_config('synchronous_commit', 'on', true);
@@ -340,11 +341,11 @@ BEGIN
 		RETURN;
 	END IF;
 	IF outcome = 'retry' THEN
-		SELECT x.digest, x.rcpt, x.size INTO m FROM d.message x
+		PERFORM d.enqueue(ARRAY[(mid, g.tenant_id, g.inbox_id, g.version,
+		    g.round, x.digest, x.rcpt, x.size, x.send_at, x.not_after, NULL,
+		    NULL, NULL)::d.leaving], clock_timestamp()) FROM d.message x
 		    WHERE x.message_id = mid AND x.tenant_id = g.tenant_id
 		    AND x.version = g.version;
-		PERFORM d.enqueue(mid, g.tenant_id, g.inbox_id, g.version, g.round,
-		    m.digest, m.rcpt, m.size, clock_timestamp());
 	END IF;
 	UPDATE d.state y SET state = d.derived(mid, g.tenant_id),
 	    detail = outcome WHERE y.message_id = mid

@@ -29,6 +29,8 @@ DO $$
 BEGIN
 	EXECUTE replace(pg_get_functiondef('api.submit_batch_1'::regproc),
 	    'submit_batch_1', 'submit_batch_2');
+	EXECUTE replace(pg_get_functiondef('api.submit_1'::regproc),
+	    'submit_batch_1', 'submit_batch_2');
 END $$;
 REVOKE ALL ON FUNCTION api.submit_batch_2 FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION api.submit_batch_2 TO l_gateway;

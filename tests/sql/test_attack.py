@@ -18,8 +18,9 @@ STATEMENTS = [
     "UPDATE d.state SET state = 2", "DELETE FROM d.audit",
     "TRUNCATE d.message", "SET ROLE p_owner", "SET ROLE p_review",
     "SET SESSION AUTHORIZATION postgres",
-    "SELECT d.cur_boxes()", "SELECT d.policy_release(1, 1, "
-    "gen_random_uuid(), 'm', '', '', 1, now())",
+    "SELECT d.cur_boxes()", "SELECT d.policy_releases('{1}', 'm', '{1}', "
+    "ARRAY[gen_random_uuid()], '{}', '{}', '{}', '{1}')",
+    "SELECT d.places_hold('{1}')",
     "DO $$ BEGIN PERFORM 1; END $$", "CREATE TEMP TABLE t (x int)",
     "CREATE TABLE api.t (x int)", "CREATE SCHEMA s",
     "CREATE FUNCTION api.f() RETURNS int LANGUAGE sql RETURN 1",
