@@ -24,6 +24,17 @@ ctl_queue(struct ctl *ctl, const struct ctl_args *args)
 	return ctl_call_print(ctl, "queue_1", call, NULL);
 }
 
+int
+ctl_queue_domains(struct ctl *ctl, const struct ctl_args *args)
+{
+	const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
+		MANAGE_ARG_END };
+
+	(void)args;
+	return ctl_call_print(
+	    ctl, "queue_domains_1", call, "No mail waits to go.");
+}
+
 /* Its history; with `logs` also what each program said of it. */
 static int
 print_events(struct ctl *ctl, const char *uuid, const char *logs)

@@ -152,6 +152,8 @@ const struct ctl_command ctl_commands[] = {
 	    "reason= category=", ctl_reject, 1, 1,
 	    "Reject all that an inbox holds; its agent reads the reason." },
 
+	{ "queue domains", "", "", ctl_queue_domains, 0, 0,
+	    "Show where released mail waits to go, how much, and why." },
 	{ "queue", "", "", ctl_queue, 0, 0, "Count messages by state." },
 	{ "trace", "ID | MESSAGE-ID | ADDRESS [--logs FILE|FOLDER|-]",
 	    "logs=", ctl_trace, 1, 1,

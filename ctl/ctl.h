@@ -168,7 +168,7 @@ ctl_fn ctl_provision_create, ctl_provision_list, ctl_provision_rotate,
 ctl_fn ctl_grant_offer, ctl_grant_list, ctl_grant_end;
 ctl_fn ctl_plan_set, ctl_plan_list, ctl_limits;
 ctl_fn ctl_mode, ctl_tighten, ctl_pause, ctl_resume, ctl_suspend, ctl_reject;
-ctl_fn ctl_queue, ctl_trace;
+ctl_fn ctl_queue, ctl_queue_domains, ctl_trace;
 ctl_fn ctl_route_add, ctl_route_list, ctl_route_remove;
 ctl_fn ctl_suppression_add, ctl_suppression_list, ctl_suppression_remove,
     ctl_uncertain_list, ctl_uncertain_resolve;

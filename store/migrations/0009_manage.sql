@@ -1081,6 +1081,64 @@ BEGIN
 	    ORDER BY y.state;
 END $$;
 
+-- Where released mail waits to go: of each domain how much is next, is being
+-- sent, waits for its time, and is set aside (send_q.aside): stopped by what
+-- its inbox, tenant or a rule of theirs says, or as nobody's mail goes there
+-- now. The reply is that to whoever was tried most often. Most mail first.
+CREATE FUNCTION api.queue_domains_1(s bytea, uid bigint) RETURNS TABLE (
+	status int, code text, domain text, next bigint, sending bigint,
+	later bigint, stopped bigint, left_alone bigint, oldest timestamptz,
+	due timestamptz, tries int, reply text, rules text)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.tenants = '' SET postern.boxes = '' SET postern.actor = ''
+	AS $$
+#variable_conflict use_column
+DECLARE
+	o record;
+	now_at timestamptz := clock_timestamp();
+BEGIN
+	o := d.op(s);
+	IF o.status <> 200 THEN
+		SELECT o.status, o.code INTO status, code;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, z.domain, z.next, z.sending, z.later,
+	    z.stopped, z.left_alone, to_timestamp(d.uuid_ms(z.first) / 1000.0),
+	    z.due,
+	    z.tries, (SELECT left(concat_ws(' ', v.reply_code, v.enhanced,
+	        v.reply), 200) FROM d.delivery v
+	        WHERE v.message_id = z.tried AND v.tenant_id = z.whose
+	        AND v.domain = z.domain AND v.reply IS NOT NULL
+	        ORDER BY v.ix LIMIT 1),
+	    (SELECT string_agg(r.route_id::text || CASE r.action
+	        WHEN 's' THEN ' suspend' WHEN 'b' THEN ' bounce'
+	        WHEN 'r' THEN ' relay' ELSE ' tls' END, ', ' ORDER BY r.route_id)
+	        FROM d.route r WHERE r.domain IN ('*', z.domain)
+	        AND r.ended_at IS NULL AND (r.expires_at IS NULL
+	        OR r.expires_at > now_at) AND (r.tenant_id = 0
+	        OR r.tenant_id = ANY (z.tenants)))
+	    FROM (SELECT q.domain,
+	        count(*) FILTER (WHERE q.lease IS NULL AND q.aside IN (0, 3)
+	            AND q.due_at <= now_at) AS next,
+	        count(*) FILTER (WHERE q.lease IS NOT NULL) AS sending,
+	        count(*) FILTER (WHERE q.lease IS NULL AND q.aside IN (0, 3)
+	            AND q.due_at > now_at) AS later,
+	        count(*) FILTER (WHERE q.lease IS NULL AND q.aside = 1) AS stopped,
+	        count(*) FILTER (WHERE q.lease IS NULL AND q.aside = 2)
+	            AS left_alone,
+	        min(q.message_id::text)::uuid AS first,
+	        min(q.due_at) FILTER (WHERE q.lease IS NULL) AS due,
+	        max(q.attempts) AS tries,
+	        (array_agg(q.message_id ORDER BY q.attempts DESC))[1] AS tried,
+	        (array_agg(q.tenant_id ORDER BY q.attempts DESC))[1] AS whose,
+	        array_agg(DISTINCT q.tenant_id) AS tenants
+	        FROM d.send_q q WHERE q.tenant_id = ANY (d.cur_tenants())
+	        GROUP BY q.domain ORDER BY count(*) DESC, q.domain LIMIT 100) z
+	    ORDER BY z.next + z.sending + z.later + z.stopped + z.left_alone DESC,
+	    z.domain;
+END $$;
+
 CREATE FUNCTION api.trace_1(s bytea, uid bigint, what text) RETURNS TABLE (
 	status int, code text, message_id uuid, tenant_slug text, address text,
 	state smallint, version smallint, round smallint, digest bytea,
@@ -1502,7 +1560,8 @@ GRANT EXECUTE ON FUNCTION api.deployment_init_1, api.tenant_create_1,
 	api.operator_add_1,
 	api.operator_disable_1, api.operators_1, api.ctl_find_1, api.tighten_1,
 	api.ctl_pause_1,
-	api.key_kill_1, api.queue_1, api.trace_1, api.trace_events_1,
+	api.key_kill_1, api.queue_1, api.queue_domains_1, api.trace_1,
+	api.trace_events_1,
 	api.maintain_1, api.doctor_1, api.restore_finish_1 TO l_ctl;
 SET LOCAL ROLE p_seal;
 GRANT EXECUTE ON FUNCTION api.seal_head_1, api.seal_next_1, api.seal_put_1,

@@ -280,7 +280,7 @@ GUARDED = {
     "resume": ["--all", "--reason", "x", "--password-file", "PASSWORD"],
     "suspend": ["a@acme.example", "--reason", "x"],
     "reject": ["a@acme.example", "--reason", "x"],
-    "queue": [], "trace": ["a@acme.example"],
+    "queue": [], "queue domains": [], "trace": ["a@acme.example"],
 }
 
 

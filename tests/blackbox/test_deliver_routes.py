@@ -4,6 +4,7 @@ What operators rule of where mail goes: wait, fail, go by a host, need TLS; by
 inbox, tenant and domain, until it ends or is lifted.
 """
 import hashlib
+import json
 import socket
 
 import pytest
@@ -70,6 +71,39 @@ def secret_file(r):
 def via(r, *scope):
     return rule(r, "relay", *scope, "--via", "localhost:%d" % r.mx.port,
                 "--login", USER, "--secret-file", secret_file(r))
+
+
+def queue(r, domain):
+    """What `posternctl queue domains` says of one."""
+    rows = json.loads(r.signed_in("--json", "queue", "domains"))
+    return next((row for row in rows if row["domain"] == domain), None)
+
+
+def test_operators_see_where_mail_waits_and_why(r, domain):
+    rule(r, "suspend", domain)
+    for name in ("bo", "cy"):
+        r.submit(rcpts=[name + "@" + domain])
+    postern.wait_until("a claim to pass them over", lambda: queue(
+        r, domain)["left_alone"] == 2)
+    row = queue(r, domain)
+    assert row.pop("oldest").startswith("20") and row.pop("due") is not None
+    assert row == {
+        "domain": domain, "next": 0, "sending": 0, "later": 0, "stopped": 0,
+        "left_alone": 2, "tries": 0, "reply": None,
+        "rules": number(r) + " suspend"}
+    # One whose host says "later", then nothing.
+    r.one.script["RCPT"] = "451 4.7.1 Not now"
+    r.signed_in("route", "remove", number(r), "--reason", "test")
+    postern.wait_until("both to be put off", lambda: queue(
+        r, domain)["later"] == 2)
+    row = queue(r, domain)
+    assert row["tries"] == 1 and row["rules"] is None
+    assert row["reply"] == "451 4.7.1 Not now"
+    r.one.script.clear()
+    r.sql("UPDATE d.send_q SET due_at = now()")
+    r.one.wait_messages(2)
+    postern.wait_until("the queue to be empty", lambda: queue(
+        r, domain) is None)
 
 
 def test_mail_waits_and_goes_on(r, domain):

@@ -120,6 +120,26 @@ def test_nobody_comes_before_others_for_what_waits_aside(w, x, su, other):
     claim_all(w.wk)
 
 
+def test_who_sees_where_mail_waits(w, x, su, other):
+    one_tenant = w.operator("queue", "reviewer", other.tenant)
+
+    def seen(s):
+        rows = {r["domain"]: r for r in call(w.ctl, "queue_domains_1", s=s,
+                                             uid=0)}
+        return [rows[d][what] if d in rows else 0 for d, what in (
+            ("x.example", "left_alone"), ("y.example", "sending"))]
+    theirs, everybodys = seen(one_tenant), seen(w.root)
+    approved(w, x)
+    approved(w, other, ["c@y.example"])
+    approved(w, other)
+    claim(w.wk, 10, ["x.example"])
+    assert seen(one_tenant) == [theirs[0] + 1, theirs[1] + 1]
+    assert seen(w.root) == [everybodys[0] + 2, everybodys[1] + 1]
+    assert [r["status"] for r in call(w.ctl, "queue_domains_1",
+                                      s=b"n" * 32, uid=0)] == [401]
+    claim_all(w.wk)
+
+
 class Judge:
     """Looks at every row, by the words of the manual."""
 
