@@ -475,12 +475,19 @@ report(struct submit *s, const struct commit_result *r)
 	free_submit(s);
 }
 
-/* REFUSED gives the charge back, so does a replay; LOST does not (D20). */
+/*
+ * REFUSED gives the charge back, so does a replay; LOST does not (D20). A row
+ * that was sent again as its answer was lost is a replay of itself: of none.
+ */
 static void
-on_committed(void *arg, const struct commit_result *r)
+on_committed(void *arg, const struct commit_result *result)
 {
 	struct submit *s = arg;
+	struct commit_result own = *result;
+	const struct commit_result *r = &own;
 
+	if (own.code == E_NONE && uuid_eq(&own.message, &s->message))
+		own.replay = own.already_held = false;
 	s->code = r->code;
 	if (r->code == E_NONE)
 		known_used(

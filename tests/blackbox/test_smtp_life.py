@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import struct
+import threading
 import time
 import urllib.request
 
@@ -220,6 +221,89 @@ def test_database_away(make):
     postern.wait_until("sign-in works again", works, pause=0.2)
     assert rawsmtp.submit(s, d.box).startswith("250 2.6.0")
     assert d.count(1) == 1
+
+
+class Between:
+    """Between posternd and PostgreSQL: cut() takes posternd's half of every
+    connection away, and the server goes on with what it was asked."""
+
+    def __init__(self, d):
+        self.to = d.path("sock", ".s.PGSQL.5432")
+        os.mkdir(d.path("between"), 0o777)
+        os.chmod(d.path("between"), 0o777)
+        path = d.path("between", ".s.PGSQL.5432")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        os.chmod(path, 0o777)
+        self.listener.listen(64)
+        self.near, self.far = [], []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self.to)
+            self.near.append(near)
+            self.far.append(far)
+            for a, b in ((near, far), (far, near)):
+                threading.Thread(target=self.pump, args=(a, b),
+                                 daemon=True).start()
+
+    def pump(self, a, b):
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        for s in self.near:
+            s.shutdown(socket.SHUT_RDWR)
+        self.near.clear()
+
+    def close(self):
+        for s in [self.listener] + self.near + self.far:
+            s.close()
+
+
+def waiting(d, n):
+    postern.wait_until("%d that wait" % n, lambda: len(d.sql(
+        "SELECT 1 FROM pg_locks WHERE NOT granted")) >= n, 30)
+
+
+@pytest.mark.parametrize("mid", [None, "<1@client.example>"])
+def test_a_commit_whose_answer_was_lost_is_charged_once(make, mid):
+    """It is sent again, meets itself, and counts against the hour."""
+    d = make()
+    d.p.stop()
+    d.sql("UPDATE d.inbox SET lim_hour = 1")
+    between = Between(d)
+    d.set_conf("store", socket=d.path("between"))
+    d.p = d.start("posternd")
+    r = rawsmtp.signed_in(d, d.box)
+    rawsmtp.begin_data(r, d.box)
+    held = d.connect()
+    held.autocommit = False
+    with held.cursor() as cur:
+        cur.execute("SELECT 1 FROM d.quota FOR UPDATE")
+        r.send(message(d.box, Message_ID=mid) + ".\r\n")
+        waiting(d, 1)
+        between.cut()
+        waiting(d, 2)
+    held.rollback()
+    held.close()
+    assert r.reply().endswith(" held for approval")
+    assert d.count() == 1
+    r = rawsmtp.signed_in(d, d.box)
+    assert rawsmtp.submit(r, d.box, "more").startswith(
+        "451 4.7.1 [rate_limited]")
+    r.shut()
+    d.p.stop()
+    between.close()
 
 
 def test_redis_away(make):
