@@ -11,6 +11,7 @@
 
 #define FIRST 1 /* sessions at once */
 #define MOST 20
+#define FEW 4 /* parts of all places; so many a domain has before others */
 #define FAILURES 3 /* in a row */
 #define CLOSED_MS 60000
 #define CLOSED_MAX_MS 600000
@@ -28,6 +29,7 @@ struct dest {
 	unsigned look; /* of which one */
 	bool proven;
 	bool skipped; /* by the last claim */
+	bool beyond; /* by one that found nothing else */
 	uint64_t closed_until, used_at, closed_for;
 };
 
@@ -38,6 +40,7 @@ struct dests {
 	size_t unproven; /* and with the others, and all that are slow */
 	size_t n;
 	unsigned look;
+	size_t beyond; /* how many; 0: others may have mail */
 	struct dest_list bucket[BUCKETS];
 };
 
@@ -62,6 +65,8 @@ dests_set_places(struct dests *d, size_t places)
 static void
 drop(struct dests *d, struct dest *x)
 {
+	if (x->beyond)
+		d->beyond = 0;
 	LIST_REMOVE(x, link);
 	d->n--;
 	free(x);
@@ -182,6 +187,14 @@ turn_away(struct dests *d, struct dest *x, enum dest_begun why)
 	x->waiting = waiting(d, x) + 1;
 	x->look = d->look;
 	return why == DEST_NEXT && x->waiting > limit_of(x) ? DEST_BEHIND : why;
+}
+
+bool
+dest_has_few(const struct dests *d, const char *domain)
+{
+	const struct dest *x = find(d, domain);
+
+	return x == NULL || x->active <= d->places / FEW;
 }
 
 enum dest_begun
@@ -332,6 +345,51 @@ dests_skip(struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now)
 		}
 	}
 	return n;
+}
+
+void
+dests_found_nothing(struct dests *d)
+{
+	struct dest *x;
+	size_t i;
+
+	d->beyond = 0;
+	for (i = 0; i < BUCKETS; i++) {
+		LIST_FOREACH(x, &d->bucket[i], link)
+		{
+			x->beyond = x->skipped;
+			d->beyond += x->beyond;
+		}
+	}
+}
+
+void
+dests_may_find(struct dests *d)
+{
+	d->beyond = 0;
+}
+
+bool
+dest_is_beyond(const struct dests *d, const char *domain)
+{
+	const struct dest *x = find(d, domain);
+
+	return x != NULL && x->beyond;
+}
+
+bool
+dests_seek(const struct dests *d)
+{
+	const struct dest *x;
+	size_t i, same = 0;
+
+	if (d->beyond == 0)
+		return true;
+	for (i = 0; i < BUCKETS; i++) {
+		LIST_FOREACH(x, &d->bucket[i], link)
+		same += x->beyond && x->skipped;
+	}
+	return same < d->beyond;
 }
 
 bool

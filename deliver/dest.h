@@ -54,6 +54,8 @@ enum dest_begun {
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
+/* It has no more than a quarter of all places: it may go before others. */
+bool dest_has_few(const struct dests *d, const char *domain);
 /* `slow`: it was moved by dest_slow(). */
 void dest_end(struct dests *d, const char *domain, bool slow,
     enum dest_outcome outcome, uint64_t now);
@@ -77,6 +79,14 @@ uint64_t dest_closed_ms(
  */
 size_t dests_skip(
     struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now);
+/*
+ * The claim that left these out found nothing: until dests_may_find() one that
+ * leaves out all of them again need not be made, says dests_seek().
+ */
+void dests_found_nothing(struct dests *d);
+bool dest_is_beyond(const struct dests *d, const char *domain);
+void dests_may_find(struct dests *d);
+bool dests_seek(const struct dests *d);
 /* Was it named by the last dests_skip(), and would not be now? */
 bool dest_is_wanted(const struct dests *d, const char *domain, uint64_t now);
 

@@ -362,6 +362,12 @@ job_is_waiting(const struct job *job)
 	return job->place == NULL && job->phase == JOB_PREPARING && !job->over;
 }
 
+bool
+job_is_prepared(const struct job *job)
+{
+	return job->preparing;
+}
+
 void
 job_refuse(struct job *job, int retry_s)
 {

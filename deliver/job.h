@@ -78,6 +78,8 @@ bool job_is_slow(const struct job *job);
 /* Its place is another's now. */
 void job_leave(struct job *job);
 bool job_is_waiting(const struct job *job);
+/* Or being prepared. */
+bool job_is_prepared(const struct job *job);
 /* Give the lease of a job that waits back; due again in `retry_s`. */
 void job_refuse(struct job *job, int retry_s);
 /* What it says of its destination; when it is over. */

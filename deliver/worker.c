@@ -21,6 +21,7 @@
 #include "base/xalloc.h"
 #include "deliver/context.h"
 #include "deliver/dest.h"
+#include "deliver/gauges.h"
 #include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
@@ -35,7 +36,6 @@
 #define POLL_MS 200
 #define SWEEP_MS 5000
 #define SWEEP_ROWS 100
-#define STATS_MS 5000
 #define GRACE_MS 5000 /* for a transaction before its gate */
 #define DRAIN_MS 60000 /* for the reply to a dot */
 #define LAST_MS 5000 /* for the database to take the results */
@@ -43,7 +43,7 @@
 #define JOBS_MAX 400
 #define CLAIM_ROWS 50
 #define READY_MAX 50 /* leased, until there is a place */
-#define READY_FEW 10 /* then more are claimed */
+#define READY_FEW 20 /* then more are claimed */
 #define AHEAD_MAX 32 /* of them made ready meanwhile */
 #define HELD_MAX 200 /* of all jobs, some wait for their destination only */
 #define BEHIND_RETRY_S 2
@@ -59,24 +59,27 @@ struct worker {
 	struct health *health;
 	struct metrics_http *http;
 	struct daemon_signals *signals;
-	struct loop_timer *poll, *beat, *sweep, *stats, *drain;
-	struct relay_op *claim_op, *beat_op, *sweep_op, *stats_op;
+	struct loop_timer *poll, *beat, *sweep, *drain;
+	struct relay_op *claim_op, *beat_op, *sweep_op;
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
 	struct dests *dests;
 	char name[96];
 	struct wakes *wakes;
+	struct gauges *gauges;
 	size_t ready; /* jobs that wait for nothing but a place */
+	size_t made; /* jobs that wait and are made ready */
 	uint64_t claimed_ms;
 	const char *reason; /* of the next claim: "poll" or "wake" */
 	bool again; /* woken while a claim ran */
 	bool missed; /* a domain it left out could be had meanwhile */
-	bool dry; /* the last claim left nothing for us */
+	bool more; /* the last claim left some for the next */
+	bool dry; /* it left nothing for us */
 	bool stopping;
 	enum { DRAIN_GRACE, DRAIN_DOTS, DRAIN_LAST } draining;
 };
 
-static void poll_now(void *arg);
+static void claim(struct worker *w, bool turning);
 
 /* A third of the lease: two beats may be lost. */
 static unsigned
@@ -127,12 +130,43 @@ start(struct worker *w, size_t i)
 	job_go(job, place_of(w, job));
 }
 
+/* A domain with many sessions leaves the next place to those with few. */
+static void
+start_few(struct worker *w, uint64_t now)
+{
+	size_t i;
+
+	for (i = 0; i < w->job_count; i++) {
+		const char *place = place_of(w, w->jobs[i]);
+
+		if (job_is_waiting(w->jobs[i]) &&
+		    dest_has_few(w->dests, place) &&
+		    dest_closed_ms(w->dests, place, now) == 0 &&
+		    dest_begin(w->dests, place, now) == DEST_BEGUN)
+			start(w, i);
+	}
+}
+
+/* The next are made ready; not one by one, as some cost little more to read. */
+static void
+look_ahead(const struct worker *w, struct job *job, size_t *made)
+{
+	if (!job_is_prepared(job)) {
+		if (*made >= AHEAD_MAX || w->made >= AHEAD_MAX / 4)
+			return;
+		job_prepare(job);
+	}
+	(*made)++;
+}
+
 static void
 start_waiting(struct worker *w)
 {
 	uint64_t now = clock_mono_ms(), closed;
 	size_t i, unproven = 0, ahead = 0, held = w->job_count;
 
+	if (dests_have_room(w->dests))
+		start_few(w, now);
 	w->ready = 0;
 	dests_look(w->dests);
 	for (i = 0; i < w->job_count; i++) {
@@ -149,18 +183,19 @@ start_waiting(struct worker *w)
 		case DEST_BEGUN:
 			start(w, i);
 			break;
-		case DEST_FULL:
-			w->ready++;
-			/* FALLTHROUGH */
-		case DEST_NEXT:
-			if (ahead++ < AHEAD_MAX)
-				job_prepare(job);
-			break;
 		case DEST_BEHIND:
 			if (held > HELD_MAX) {
 				held--;
 				job_refuse(job, BEHIND_RETRY_S);
+				break;
 			}
+			/* FALLTHROUGH */
+		case DEST_NEXT:
+			look_ahead(w, job, &ahead);
+			break;
+		case DEST_FULL:
+			w->ready++;
+			look_ahead(w, job, &ahead);
 			break;
 		case DEST_UNPROVEN:
 			/* A few wait here, the others where none do. */
@@ -169,6 +204,7 @@ start_waiting(struct worker *w)
 			break;
 		}
 	}
+	w->made = ahead;
 }
 
 static void
@@ -194,7 +230,7 @@ go_on(struct worker *w, const char *domain)
 	}
 	/* The next batch while some of the last are left. */
 	if (w->claim_op == NULL && !w->dry && w->ready <= READY_FEW)
-		poll_now(w);
+		claim(w, true);
 }
 
 /* What it was told is not stored yet; the next can begin. */
@@ -218,7 +254,10 @@ on_job_end(void *arg, struct job *job)
 		;
 	BUG_ON(i == w->job_count);
 	end_going(w, job);
-	w->jobs[i] = w->jobs[--w->job_count];
+	/* In the order they came: the next to begin are those made ready. */
+	w->job_count--;
+	memmove(&w->jobs[i], &w->jobs[i + 1],
+	    (w->job_count - i) * sizeof(struct job *));
 	if (w->stopping && is_idle(w))
 		leave(w);
 	else
@@ -243,6 +282,8 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 		log_info("deliver.claim", KV("message", id),
 		    KV("tenant", v[i].tenant), KV("why", w->reason));
 		w->jobs[w->job_count++] = job;
+		if (!dest_is_beyond(w->dests, v[i].domain))
+			dests_may_find(w->dests);
 		if (w->stopping)
 			job_stop(job);
 	}
@@ -253,7 +294,10 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 	}
 	start_waiting(w);
 	more = more || n == CLAIM_ROWS;
+	w->more = more;
 	w->dry = st == RELAY_DONE && !more && !w->missed;
+	if (st == RELAY_DONE && n == 0 && !more)
+		dests_found_nothing(w->dests);
 	w->reason = w->again ? "wake" : "poll";
 	if (more && n > 0)
 		loop_timer_set(w->poll, 0);
@@ -264,23 +308,20 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 }
 
 /*
- * How many more may be claimed: enough for the places that are free, and when
- * there are some, a batch that is at hand when the next are. A claim costs the
- * same for one as for fifty.
+ * May more be claimed? Not while all places are taken, unless they are given
+ * back all the time (`turning`): then a batch is at hand when they are. A claim
+ * costs the same for one as for fifty.
  */
-static int
-room(const struct worker *w)
+static bool
+has_room(const struct worker *w, bool turning)
 {
-	if (!dests_have_room(w->dests) || w->ready >= READY_MAX ||
-	    w->job_count + CLAIM_ROWS > JOBS_MAX)
-		return 0;
-	return CLAIM_ROWS;
+	return (turning || dests_have_room(w->dests)) && w->ready < READY_MAX &&
+	       w->job_count + CLAIM_ROWS <= JOBS_MAX;
 }
 
 static void
-poll_now(void *arg)
+claim(struct worker *w, bool turning)
 {
-	struct worker *w = arg;
 	const char *skip[DEST_SKIP_MAX];
 	size_t n = 0;
 
@@ -289,17 +330,36 @@ poll_now(void *arg)
 	dests_set_places(w->dests, (size_t)w->ctx.conf->deliver_concurrency);
 	jobs_make_place(w->jobs, w->job_count, w->dests);
 	start_waiting(w);
-	if (room(w) == 0) {
+	if (w->ctx.smarthost[0] == '\0')
+		n = dests_skip(w->dests, skip, clock_mono_ms());
+	if (!has_room(w, turning)) {
 		/* The end of a job asks again. */
+		w->dry = false;
 		loop_timer_set(w->poll, POLL_MS);
+		return;
+	}
+	if (!dests_seek(w->dests)) {
+		w->dry = true;
+		if (!turning)
+			loop_timer_set(w->poll, POLL_MS);
 		return;
 	}
 	w->claimed_ms = clock_mono_ms();
 	w->missed = false;
-	if (w->ctx.smarthost[0] == '\0')
-		n = dests_skip(w->dests, skip, w->claimed_ms);
-	w->claim_op = relay_claim(w->ctx.relay, w->name, room(w),
+	w->claim_op = relay_claim(w->ctx.relay, w->name, CLAIM_ROWS,
 	    (int)(w->ctx.conf->deliver_lease / 1000), skip, n, on_claimed, w);
+}
+
+static void
+poll_now(void *arg)
+{
+	struct worker *w = arg;
+
+	/* Time has passed: there may be something where there was nothing. */
+	if (!w->more)
+		dests_may_find(w->dests);
+	w->more = false;
+	claim(w, false);
 }
 
 /* Mail is due now, somebody says. */
@@ -308,6 +368,8 @@ wake_now(void *arg)
 {
 	struct worker *w = arg;
 
+	w->dry = false;
+	dests_may_find(w->dests);
 	if (w->claim_op != NULL) {
 		w->again = true;
 		return;
@@ -368,34 +430,6 @@ sweep_now(void *arg)
 	if (w->stopping)
 		return;
 	w->sweep_op = relay_sweep(w->ctx.relay, SWEEP_ROWS, on_swept, w);
-}
-
-static void
-on_stats(void *arg, enum relay_status st, const struct relay_stats *s)
-{
-	struct worker *w = arg;
-
-	w->stats_op = NULL;
-	if (st == RELAY_DONE) {
-		metrics_set(M_QUEUE_DUE, s->due, NULL, NULL);
-		metrics_set(M_UNCERTAIN, s->uncertain, NULL, NULL);
-		metrics_set(M_HELD, s->held, NULL, NULL);
-		metrics_set(M_HELD_OLDEST_SECONDS,
-		    s->oldest_held_us == 0
-			? 0
-			: (clock_real_us() - s->oldest_held_us) / 1000000,
-		    NULL, NULL);
-	}
-	metrics_set(M_REDIS_UP, redis_up(w->redis), NULL, NULL);
-	loop_timer_set(w->stats, STATS_MS);
-}
-
-static void
-stats_now(void *arg)
-{
-	struct worker *w = arg;
-
-	w->stats_op = relay_stats(w->ctx.relay, on_stats, w);
 }
 
 /* Transactions had their grace, then dots their reply; then it is over. */
@@ -506,12 +540,11 @@ start_timers(struct worker *w)
 	w->poll = loop_timer_new(w->loop, poll_now, w);
 	w->beat = loop_timer_new(w->loop, beat_now, w);
 	w->sweep = loop_timer_new(w->loop, sweep_now, w);
-	w->stats = loop_timer_new(w->loop, stats_now, w);
 	w->drain = loop_timer_new(w->loop, on_drained, w);
 	loop_timer_set(w->poll, 0);
 	loop_timer_set(w->beat, beat_ms(w));
 	loop_timer_set(w->sweep, 0);
-	loop_timer_set(w->stats, 0);
+	w->gauges = gauges_new(w->loop, w->ctx.relay, w->redis);
 }
 
 static void
@@ -522,11 +555,10 @@ close_all(struct worker *w)
 	relay_cancel(w->claim_op);
 	relay_cancel(w->beat_op);
 	relay_cancel(w->sweep_op);
-	relay_cancel(w->stats_op);
+	gauges_free(w->gauges);
 	loop_timer_free(w->poll);
 	loop_timer_free(w->beat);
 	loop_timer_free(w->sweep);
-	loop_timer_free(w->stats);
 	loop_timer_free(w->drain);
 	metrics_http_free(w->http);
 	daemon_signals_free(w->signals);

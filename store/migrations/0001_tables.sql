@@ -163,6 +163,7 @@ CREATE TABLE d.inbox (
 	PRIMARY KEY (tenant_id, inbox_id),
 	FOREIGN KEY (tenant_id, plan) REFERENCES d.plan,
 	CHECK (address = local_part || '@' || domain));
+CREATE INDEX inbox_test ON d.inbox (tenant_id) WHERE test;
 
 CREATE TABLE d.address (
 	domain text NOT NULL,
@@ -741,8 +742,8 @@ CREATE TABLE d.send_q (
 CREATE INDEX send_q_vt ON d.send_q (vt) WHERE lease IS NULL AND aside = 0;
 CREATE INDEX send_q_box ON d.send_q (tenant_id, inbox_id, domain, vt)
 	WHERE lease IS NULL AND aside = 1;
-CREATE INDEX send_q_domain ON d.send_q (domain, vt)
-	WHERE lease IS NULL AND aside = 2;
+CREATE INDEX send_q_domain ON d.send_q (aside, domain, vt)
+	WHERE lease IS NULL AND aside IN (0, 2);
 CREATE INDEX send_q_due ON d.send_q (due_at)
 	WHERE lease IS NULL AND aside = 3;
 CREATE INDEX send_q_stale ON d.send_q (stale_at) WHERE lease IS NULL;

@@ -206,4 +206,4 @@ def test_the_rule_stands_once(su):
                 "AND pg_get_userbyid(p.proowner) = 'p_relay' "
                 "AND p.prosrc ~ '\\m[a-z]\\.test\\M' ORDER BY 1")
     assert [r[0] for r in cur.fetchall()] == [
-        "claim_again", "claim_due_1", "fetch_1", "fetches_1", "gate_why"]
+        "claim_again", "claim_due_1", "claim_others", "fetch_1", "fetches_1", "gate_why"]

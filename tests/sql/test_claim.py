@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import pgcluster
 from pgcluster import call, call1
 from test_gate import one
 from test_relay import approved
@@ -97,7 +98,8 @@ def test_what_may_not_go_is_walked_over_once(db, w, x, su, other, wall):
 
 def test_what_waited_long_leaves_room_for_what_came(w, x, su, other):
     ms = [approved(w, x) for _ in range(20)]
-    assert claim(w.wk, 10, ["x.example"]) == ([], False)
+    approved(w, other, ["c@y.example"])
+    assert len(claim(w.wk, 10, ["x.example"])[0]) == 1
     late = [approved(w, other, ["c@y.example"]) for _ in range(20)]
     su.cursor().execute("UPDATE d.send_q SET vt = vt - 1000 "
                         "WHERE inbox_id = %s", (x.inbox,))
@@ -112,8 +114,10 @@ def test_what_waited_long_leaves_room_for_what_came(w, x, su, other):
 def test_nobody_comes_before_others_for_what_waits_aside(w, x, su, other):
     """A tenant's place in line is that of those in line."""
     approved(w, x)
+    approved(w, other, ["c@y.example"])
     su.cursor().execute("UPDATE d.send_q SET vt = vt - 1000")
-    assert claim(w.wk, 10, ["x.example"]) == ([], False)
+    su.cursor().execute("UPDATE d.fair SET vt = vt - 1000")
+    assert len(claim(w.wk, 10, ["x.example"])[0]) == 1
     m = approved(w, other, ["c@y.example"])
     assert one(su, "SELECT vt > extract(epoch FROM now()) - 100 "
                "FROM d.send_q WHERE message_id = %s", m["mid"])
@@ -138,6 +142,22 @@ def test_who_sees_where_mail_waits(w, x, su, other):
     assert [r["status"] for r in call(w.ctl, "queue_domains_1",
                                       s=b"n" * 32, uid=0)] == [401]
     claim_all(w.wk)
+
+
+def test_one_domain_alone_is_not_set_aside():
+    """There is nobody to make room for, but a test inbox."""
+    with pgcluster.Cluster(fast=True) as db:
+        w = pgcluster.World(db)
+        x, su = w.inboxes[0], db.connect("postgres")
+        ms = [approved(w, x) for _ in range(3)]
+        assert claim(w.wk, 2, ["x.example"]) == ([], False)
+        assert one(su, "SELECT count(*) FROM d.send_q WHERE lease IS NULL "
+                   "AND aside = 0") == 3
+        test = approved(w, w.inbox(w.tenants[0], "try@t0.example", True))
+        assert [L["mid"] for L in claim(w.wk, 3, ["x.example"])[0]] == [
+            test["mid"]]
+        assert {L["mid"] for L in claim(w.wk, 3)[0]} == {
+            m["mid"] for m in ms}
 
 
 class Judge:

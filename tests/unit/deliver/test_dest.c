@@ -227,6 +227,65 @@ test_who_waits(void **state)
 	dests_free(d);
 }
 
+/* Nobody asks again for what there is beyond a domain, until there may be. */
+static void
+test_nothing_else(void **state)
+{
+	struct dests *d = dests_new(100);
+	const char *skip[DEST_SKIP_MAX];
+
+	(void)state;
+	assert_true(dests_seek(d));
+	dests_look(d);
+	(void)fill(d, "a.example", 0);
+	(void)fill(d, "b.example", 0);
+	assert_int_equal(dests_skip(d, skip, 0), 2);
+	assert_true(dests_seek(d));
+	dests_found_nothing(d);
+	assert_true(dest_is_beyond(d, "a.example"));
+	assert_false(dest_is_beyond(d, "c.example"));
+	assert_false(dests_seek(d));
+	/* More are left out: still nothing. */
+	(void)fill(d, "c.example", 0);
+	assert_int_equal(dests_skip(d, skip, 0), 3);
+	assert_false(dests_seek(d));
+	/* One is not any more: it may have some. */
+	dest_end(d, "b.example", false, DEST_REACHED, 0);
+	dests_look(d);
+	(void)dests_skip(d, skip, 0);
+	assert_true(dests_seek(d));
+	(void)fill(d, "a.example", 0);
+	(void)fill(d, "b.example", 0);
+	(void)fill(d, "b.example", 0);
+	(void)dests_skip(d, skip, 0);
+	assert_false(dests_seek(d));
+	dests_may_find(d);
+	assert_true(dests_seek(d));
+	dests_free(d);
+}
+
+static void
+test_who_has_few(void **state)
+{
+	struct dests *d = dests_new(8);
+	int i;
+
+	(void)state;
+	for (i = 0; i < 8; i++) {
+		assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
+		dest_end(d, "a.example", false, DEST_REACHED, 0);
+	}
+	for (i = 0; i < 3; i++) {
+		assert_true(dest_has_few(d, "a.example"));
+		assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
+	}
+	assert_false(dest_has_few(d, "a.example"));
+	assert_true(dest_has_few(d, "b.example"));
+	assert_true(dest_has_few(d, ""));
+	end(d, "a.example", 3, DEST_NOTHING, 0);
+	dests_free(d);
+}
+
 static void
 test_forgets(void **state)
 {
@@ -258,6 +317,8 @@ main(void)
 		cmocka_unit_test(test_the_dead_leave_room),
 		cmocka_unit_test(test_the_slow_leave_room),
 		cmocka_unit_test(test_who_waits),
+		cmocka_unit_test(test_nothing_else),
+		cmocka_unit_test(test_who_has_few),
 		cmocka_unit_test(test_forgets),
 	};
 
