@@ -11,7 +11,7 @@
 
 #define FIRST 1 /* sessions at once */
 #define MOST 20
-#define FEW 4 /* parts of all places; so many a domain has before others */
+#define FEW 4 /* parts of all places: one of them is few */
 #define FAILURES 3 /* in a row */
 #define CLOSED_MS 60000
 #define CLOSED_MAX_MS 600000
@@ -181,12 +181,23 @@ waiting(const struct dests *d, const struct dest *x)
 	return x->look == d->look ? x->waiting : 0;
 }
 
+/* A domain has so many before others. */
+static size_t
+few(const struct dests *d)
+{
+	return d->places / FEW + 1;
+}
+
 static enum dest_begun
 turn_away(struct dests *d, struct dest *x, enum dest_begun why)
 {
 	x->waiting = waiting(d, x) + 1;
 	x->look = d->look;
-	return why == DEST_NEXT && x->waiting > limit_of(x) ? DEST_BEHIND : why;
+	if (why == DEST_UNPROVEN)
+		return why;
+	if (x->waiting > limit_of(x))
+		return DEST_BEHIND;
+	return x->waiting > few(d) ? DEST_NEXT : why;
 }
 
 bool
@@ -194,7 +205,7 @@ dest_has_few(const struct dests *d, const char *domain)
 {
 	const struct dest *x = find(d, domain);
 
-	return x == NULL || x->active <= d->places / FEW;
+	return x == NULL || x->active < few(d);
 }
 
 enum dest_begun
@@ -326,8 +337,7 @@ dest_closed_ms(const struct dests *d, const char *domain, uint64_t now)
 static bool
 is_wanted(const struct dests *d, const struct dest *x, uint64_t now)
 {
-	return now >= x->closed_until &&
-	       (!is_full(x, now) || waiting(d, x) < limit_of(x));
+	return now >= x->closed_until && waiting(d, x) < limit_of(x);
 }
 
 size_t

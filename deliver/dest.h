@@ -49,8 +49,8 @@ enum dest_begun {
 	DEST_BEGUN, /* took a place; dest_end() gives it back */
 	DEST_FULL, /* all places are taken */
 	DEST_UNPROVEN, /* those for domains that never took anything are */
-	DEST_NEXT, /* all of this domain's are, and it is among the next */
-	DEST_BEHIND, /* and as many wait before it as the domain may have */
+	DEST_NEXT, /* all of this domain's are, or others go before it */
+	DEST_BEHIND, /* as many wait before it as the domain may have places */
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);

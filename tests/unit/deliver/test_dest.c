@@ -78,6 +78,7 @@ test_closes_and_tries_again(void **state)
 		assert_string_equal(skip[0], "dead.example");
 		now += shut;
 		/* One finds out, and only one. */
+		dests_look(d);
 		assert_int_equal(dests_skip(d, skip, now), 0);
 		assert_int_equal(fill(d, "dead.example", now), 1);
 		assert_int_equal(dests_skip(d, skip, now), 1);
@@ -215,6 +216,17 @@ test_who_waits(void **state)
 	assert_string_equal(skip[0], "a.example");
 	assert_false(dest_is_wanted(d, "a.example", 0));
 	assert_false(dest_is_wanted(d, "b.example", 0));
+	/* Where all places are taken, few of a domain count as work at hand. */
+	dest_end(d, "a.example", false, DEST_NOTHING, 0);
+	dests_set_places(d, 2);
+	dests_look(d);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_FULL);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_NEXT);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_NEXT);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEHIND);
+	dests_set_places(d, 100);
+	assert_int_equal(dest_begin(d, "a.example", 0), DEST_BEGUN);
+	assert_int_equal(dests_skip(d, skip, 0), 1);
 	/* Two of the four have begun: they are counted anew. */
 	dests_look(d);
 	assert_int_equal(dest_begin(d, "a.example", 0), DEST_NEXT);
