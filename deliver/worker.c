@@ -217,7 +217,7 @@ end_going(struct worker *w, struct job *job)
 	job_leave(job);
 }
 
-/* A place is free, of those for `domain`. */
+/* A job for this domain has ended, or needs its place no more. */
 static void
 go_on(struct worker *w, const char *domain)
 {
@@ -238,10 +238,9 @@ static void
 on_job_left(void *arg, struct job *job)
 {
 	struct worker *w = arg;
-	const char *domain = job_place(job);
 
 	end_going(w, job);
-	go_on(w, domain);
+	go_on(w, job_lease(job)->domain);
 }
 
 static void
