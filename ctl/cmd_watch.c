@@ -29,10 +29,17 @@ ctl_queue_domains(struct ctl *ctl, const struct ctl_args *args)
 {
 	const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
 		MANAGE_ARG_END };
+	json_t *rows = ctl_call(ctl, "queue_domains_1", call);
 
 	(void)args;
-	return ctl_call_print(
-	    ctl, "queue_domains_1", call, "No mail waits to go.");
+	if (rows == NULL)
+		return 1;
+	if (json_array_size(rows) > 0 || ctl->json)
+		ctl_print(ctl, rows);
+	else
+		(void)printf("No mail waits to go.\n");
+	json_decref(rows);
+	return 0;
 }
 
 /* Its history; with `logs` also what each program said of it. */

@@ -722,6 +722,7 @@ def test_used_wrongly(ready):
     assert ready.rows("ready")[0].keys() == json.loads(
         ready.ok("ready", "--json"))[0].keys()
     assert "login" in ready.refused("401", "queue", "--session", "/nobody")
+    assert ready.ok("queue", "domains") == "No mail waits to go.\n"
     for words in (["inbox", "show", "nobody@acme.example"],
                   ["pause", "nobody@acme.example", "--reason", "x"]):
         ready.refused("your role does not reach it", *words)

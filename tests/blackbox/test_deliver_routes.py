@@ -85,6 +85,7 @@ def test_operators_see_where_mail_waits_and_why(r, domain):
         r.submit(rcpts=[name + "@" + domain])
     postern.wait_until("a claim to pass them over", lambda: queue(
         r, domain)["left_alone"] == 2)
+    assert domain in r.signed_in("queue", "domains")
     row = queue(r, domain)
     assert row.pop("oldest").startswith("20") and row.pop("due") is not None
     assert row == {
