@@ -25,6 +25,7 @@
 #include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
+#include "deliver/sweeps.h"
 #include "deliver/wakes.h"
 #include "net/metrics_http.h"
 #include "seal/body.h"
@@ -34,8 +35,6 @@
 #include "store/store.h"
 
 #define POLL_MS 200
-#define SWEEP_MS 5000
-#define SWEEP_ROWS 100
 #define GRACE_MS 5000 /* for a transaction before its gate */
 #define DRAIN_MS 60000 /* for the reply to a dot */
 #define LAST_MS 5000 /* for the database to take the results */
@@ -59,14 +58,15 @@ struct worker {
 	struct health *health;
 	struct metrics_http *http;
 	struct daemon_signals *signals;
-	struct loop_timer *poll, *beat, *sweep, *drain;
-	struct relay_op *claim_op, *beat_op, *sweep_op;
+	struct loop_timer *poll, *beat, *drain;
+	struct relay_op *claim_op, *beat_op;
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
 	struct dests *dests;
 	char name[96];
 	struct wakes *wakes;
 	struct gauges *gauges;
+	struct sweeps *sweeps;
 	size_t ready; /* jobs that wait for nothing but a place */
 	size_t made; /* jobs that wait and are made ready */
 	uint64_t claimed_ms;
@@ -184,12 +184,13 @@ start_waiting(struct worker *w)
 			start(w, i);
 			break;
 		case DEST_BEHIND:
-			if (held > HELD_MAX) {
-				held--;
-				job_refuse(job, BEHIND_RETRY_S);
+			if (held <= HELD_MAX) {
+				look_ahead(w, job, &ahead);
 				break;
 			}
-			/* FALLTHROUGH */
+			held--;
+			job_refuse(job, BEHIND_RETRY_S);
+			break;
 		case DEST_NEXT:
 			look_ahead(w, job, &ahead);
 			break;
@@ -411,26 +412,6 @@ beat_now(void *arg)
 	    (int)(w->ctx.conf->deliver_lease / 1000), on_beaten, w);
 }
 
-static void
-on_swept(void *arg, enum relay_status st, const char *why)
-{
-	struct worker *w = arg;
-
-	w->sweep_op = NULL;
-	loop_timer_set(w->sweep,
-	    st == RELAY_DONE && strcmp(why, "more") == 0 ? 0 : SWEEP_MS);
-}
-
-static void
-sweep_now(void *arg)
-{
-	struct worker *w = arg;
-
-	if (w->stopping)
-		return;
-	w->sweep_op = relay_sweep(w->ctx.relay, SWEEP_ROWS, on_swept, w);
-}
-
 /* Transactions had their grace, then dots their reply; then it is over. */
 static void
 on_drained(void *arg)
@@ -466,6 +447,7 @@ on_stop(void *arg)
 	if (w->stopping)
 		return;
 	w->stopping = true;
+	sweeps_stop(w->sweeps);
 	daemon_stopping("signal");
 	for (i = 0; i < w->job_count; i++)
 		job_stop(w->jobs[i]);
@@ -538,11 +520,10 @@ start_timers(struct worker *w)
 {
 	w->poll = loop_timer_new(w->loop, poll_now, w);
 	w->beat = loop_timer_new(w->loop, beat_now, w);
-	w->sweep = loop_timer_new(w->loop, sweep_now, w);
 	w->drain = loop_timer_new(w->loop, on_drained, w);
 	loop_timer_set(w->poll, 0);
 	loop_timer_set(w->beat, beat_ms(w));
-	loop_timer_set(w->sweep, 0);
+	w->sweeps = sweeps_new(w->loop, w->ctx.relay);
 	w->gauges = gauges_new(w->loop, w->ctx.relay, w->redis);
 }
 
@@ -553,11 +534,10 @@ close_all(struct worker *w)
 		job_free(w->jobs[--w->job_count]);
 	relay_cancel(w->claim_op);
 	relay_cancel(w->beat_op);
-	relay_cancel(w->sweep_op);
+	sweeps_free(w->sweeps);
 	gauges_free(w->gauges);
 	loop_timer_free(w->poll);
 	loop_timer_free(w->beat);
-	loop_timer_free(w->sweep);
 	loop_timer_free(w->drain);
 	metrics_http_free(w->http);
 	daemon_signals_free(w->signals);
