@@ -131,6 +131,17 @@ def test_revoked_between_auth_and_dot(d, door, box):
     written_down(d, "dead_key", box.smtp_key.split("_")[3] + "', 'smtp'")
 
 
+def test_suspended_between_auth_and_dot(d, door, box):
+    before = d.count()
+    r = signed_in(d, door, box)
+    begin_data(r, box)
+    r.send(message(box))
+    d.sql("UPDATE d.inbox SET suspended_at = now() WHERE inbox_id = %s",
+          box.inbox_id)
+    assert r.say(".").startswith("550 5.7.1 [missing_permission] ")
+    assert d.count() == before
+
+
 # -- who it is from ----------------------------------------------------------
 
 def refused_message(d, door, text, want):
