@@ -179,7 +179,8 @@ def test_what_is_sent_again_waits_as_any_other(r, mx, moment, reply):
     mx.script[moment] = reply
     r.signed_in("uncertain", "resolve", msg_id(mid), "retry", "--note", "x")
     for n in (1, 2):
-        r.due(mid)
+        if n > 1:  # the first is due, and may be under way
+            r.due(mid)
         postern.wait_until("try %d" % n, lambda: len(r.sql(
             "SELECT 1 FROM d.attempt WHERE message_id = %s AND "
             "ended_at IS NOT NULL", mid)) > n)
