@@ -173,7 +173,7 @@ class Session:
             if world.perhaps(("blocked", box.inbox_id, rcpt), since):
                 out.append("550 5.7.1 [message_rejected]")
         if world.perhaps(("suspended", box.inbox_id), since):
-            out.append("554 5.6.0 [missing_permission]")
+            out.append("550 5.7.1 [missing_permission]")
         if not world.must_fail(self.key, mail, since):
             out.append("250 2.6.0 id=msg_")
         return out
