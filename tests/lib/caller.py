@@ -93,7 +93,10 @@ class Caller:
             for r in self.out:
                 if r.mail is not None:
                     r.mail.is_open()
-            assert self.town.killed_since(self.began) or \
+            # A body that is read piece by piece ends where the database did.
+            cut = str(e) == "in a body" and self.town.ill(self.began) and \
+                self.log[-1] == "S: HTTP/1.1 200 Ok"
+            assert cut or self.town.killed_since(self.began) or \
                 self.town.draining(), ("it ended", str(e), self.log[-12:])
         finally:
             self.wire.close()
