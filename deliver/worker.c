@@ -43,8 +43,9 @@
 #define CLAIM_ROWS 50
 #define READY_MAX 50 /* leased, until there is a place */
 #define READY_FEW 20 /* then more are claimed */
-#define AHEAD_MAX 32 /* of them made ready meanwhile */
-#define HELD_MAX 200 /* of all jobs, some wait for their destination only */
+#define AHEAD_MAX 32 /* made ready before they have a place */
+#define AHEAD_FEW 8 /* then more are */
+#define HELD_MAX 200 /* jobs; beyond, who waits behind others is given back */
 #define BEHIND_RETRY_S 2
 #define UNPROVEN_KEPT 16
 #define UNPROVEN_RETRY_S 2
@@ -152,7 +153,7 @@ static void
 look_ahead(const struct worker *w, struct job *job, size_t *made)
 {
 	if (!job_is_prepared(job)) {
-		if (*made >= AHEAD_MAX || w->made >= AHEAD_MAX / 4)
+		if (*made >= AHEAD_MAX || w->made >= AHEAD_FEW)
 			return;
 		job_prepare(job);
 	}

@@ -30,9 +30,10 @@ END $$;
 CREATE FUNCTION d.claim_others(skip text[]) RETURNS boolean
 	LANGUAGE plpgsql AS $$
 DECLARE
+	domains CONSTANT int := 16;
 	name text := '';
 BEGIN
-	FOR i IN 1 .. 16 LOOP
+	FOR i IN 1 .. domains LOOP
 		SELECT q.domain INTO name FROM d.send_q q WHERE q.lease IS NULL
 		    AND q.aside = 0 AND q.domain > name ORDER BY q.domain LIMIT 1;
 		IF NOT FOUND THEN
@@ -53,6 +54,7 @@ CREATE FUNCTION d.claim_clear(lim int, skip text[], rules boolean,
 	now_at timestamptz, OUT open int, OUT more boolean)
 	LANGUAGE plpgsql AS $$
 DECLARE
+	further CONSTANT int := 450; -- rows, if the first are not enough
 	look int := lim;
 	m uuid[];
 	t bigint[];
@@ -87,7 +89,7 @@ BEGIN
 		more := open < lim AND m IS NOT NULL
 		    AND open + cardinality(m) = look;
 		EXIT WHEN NOT more OR look > lim;
-		look := lim + 450;
+		look := lim + further;
 	END LOOP;
 END $$;
 
@@ -106,9 +108,9 @@ DECLARE
 	name text := '';
 	names text[];
 	each_one int;
-	bm uuid[];
-	b_t bigint[];
-	bd text[];
+	barred_m uuid[];
+	barred_t bigint[];
+	barred_dom text[];
 	bars smallint[];
 BEGIN
 	LOOP
@@ -147,7 +149,7 @@ BEGIN
 	    array_agg(z.tenant_id) FILTER (WHERE z.bars > 0),
 	    array_agg(z.domain) FILTER (WHERE z.bars > 0),
 	    array_agg(z.bars) FILTER (WHERE z.bars > 0)
-	    INTO m, t, dom, bm, b_t, bd, bars FROM (
+	    INTO m, t, dom, barred_m, barred_t, barred_dom, bars FROM (
 		SELECT y.message_id, y.tenant_id, y.domain, y.vt,
 		    d.claim_bars(x, n, y.domain, skip, rules) AS bars
 		FROM unnest(gt, gi, gd) g(t, i, d) CROSS JOIN LATERAL (
@@ -170,10 +172,10 @@ BEGIN
 		    AND x.inbox_id = y.inbox_id
 		JOIN d.tenant n ON n.tenant_id = y.tenant_id OFFSET 0) z;
 	-- Of a domain that is open again, what its inbox holds back.
-	IF bm IS NOT NULL THEN
-		PERFORM d.claim_set_aside(bm, b_t, bd, bars);
+	IF barred_m IS NOT NULL THEN
+		PERFORM d.claim_set_aside(barred_m, barred_t, barred_dom, bars);
 	END IF;
-	more := bm IS NOT NULL OR m IS NOT NULL
+	more := barred_m IS NOT NULL OR m IS NOT NULL
 	    AND (cardinality(m) = lim OR each_one < lim);
 END $$;
 
