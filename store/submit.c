@@ -135,7 +135,7 @@ open_hash(struct submit *s)
 	if (s->env.door != SUBMIT_SMTP)
 		return;
 	s->hash = submit_hash_new(&s->cred, "SMTP", s->cred.address, "");
-	hash_text(s->hash, buf_str(&s->rcpts));
+	hash_text(s->hash, buf_str(s->asked.n > 0 ? &s->asked : &s->rcpts));
 	hash_text(s->hash, buf_str(&s->params));
 }
 
@@ -209,6 +209,7 @@ free_submit(struct submit *s)
 	secret_wipe(&s->cred.idem);
 	buf_free(&s->text);
 	buf_free(&s->rcpts);
+	buf_free(&s->asked);
 	buf_free(&s->context);
 	buf_free(&s->params);
 	free(s->notify);

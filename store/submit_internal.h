@@ -26,6 +26,7 @@ struct submit {
 	struct submit_envelope env; /* its texts point into `text` */
 	struct buf text;
 	struct buf rcpts; /* folded, sorted, joined by \n */
+	struct buf asked; /* the same without the copy for oversight, if any */
 	struct str *rcpt; /* views into rcpts */
 	char *kinds;
 	unsigned char *notify; /* NULL: no recipient has any */

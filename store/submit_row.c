@@ -71,6 +71,18 @@ take_notify(struct submit *s, const struct submit_envelope *env,
 }
 
 static void
+join_rcpts(struct buf *out, const struct address_rcpt *r, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i > 0)
+			buf_putc(out, '\n');
+		buf_add_str(out, r[i].wire);
+	}
+}
+
+static void
 fold_rcpts(struct submit *s, const struct submit_envelope *env)
 {
 	struct address_rcpt *r = xcalloc(env->rcpt_count + 1, sizeof(*r));
@@ -79,20 +91,19 @@ fold_rcpts(struct submit *s, const struct submit_envelope *env)
 	for (i = 0; i < n; i++)
 		r[i] = (struct address_rcpt){ env->rcpt[i].address,
 			env->rcpt[i].kind };
-	if (wants_oversight(s))
+	n = address_rcpt_fold(r, n);
+	if (wants_oversight(s)) {
+		join_rcpts(&s->asked, r, n);
 		r[n++] =
 		    (struct address_rcpt){ str_of(s->cred.oversight), 'o' };
-	n = address_rcpt_fold(r, n);
+		n = address_rcpt_fold(r, n);
+	}
+	join_rcpts(&s->rcpts, r, n);
 	s->rcpt_count = n;
 	s->rcpt = xcalloc(n + 1, sizeof(*s->rcpt));
 	s->kinds = xcalloc(n + 1, 1);
 	for (i = 0; i < n; i++) {
-		if (i > 0)
-			buf_putc(&s->rcpts, '\n');
-		buf_add_str(&s->rcpts, r[i].wire);
 		s->kinds[i] = r[i].kind;
-	}
-	for (i = 0; i < n; i++) {
 		s->rcpt[i] =
 		    (struct str){ (const char *)s->rcpts.p + at, r[i].wire.n };
 		at += r[i].wire.n + 1;

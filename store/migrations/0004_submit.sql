@@ -401,6 +401,12 @@ BEGIN
 	RETURN r;
 END $$;
 
+-- Is it the inbox that takes nothing more, and not the key that is no good?
+CREATE FUNCTION d.inbox_refuses(why text) RETURNS boolean LANGUAGE sql
+	IMMUTABLE PARALLEL SAFE AS $$
+SELECT coalesce(why IN ('missing_permission', 'inbox_read_only',
+    'domain_not_verified'), false) $$;
+
 -- By mode, by rule or not at all, as the inbox stands now? Asked before the
 -- row is stored, which says why it waits and stays as it is.
 CREATE FUNCTION d.submit_leaves(t bigint, i bigint, tag_mode smallint,
@@ -960,16 +966,36 @@ BEGIN
 		    tag[i], expiry[i], tag_mode[i], tag_mode_epoch[i]) x;
 	END LOOP;
 	FOR i IN 1 .. n LOOP
-		CONTINUE WHEN (f[i]).never IS NULL;
+		IF n > 1 THEN
+			old := NULL;
+		END IF;
+		-- What was stored before its inbox was stopped is told all the same.
+		IF d.inbox_refuses((f[i]).never) THEN
+			c := set_config('postern.boxes', '{' || (f[i]).t::text || '.'
+			    || (f[i]).box::text || '}', true);
+			old := d.submit_known(t[i], (f[i]).box, (f[i]).line, mid[i],
+			    coalesce(idem[i], request[i]), request[i], dig[i], k[i],
+			    idem[i] IS NOT NULL, door[i] = 's', duplicate[i]);
+		END IF;
+		CONTINUE WHEN (f[i]).never IS NULL AND old.what IS NULL;
 		ord := i;
-		message_id := mid[i];
-		code := (f[i]).never;
+		message_id := coalesce(old.message_id, mid[i]);
+		code := coalesce(old.what, (f[i]).never);
+		IF left(code, 6) = 'replay' THEN
+			RETURN QUERY SELECT i, 200, NULL::text, old.message_id,
+			    old.thread_id, old.state, old.version, old.round, old.digest,
+			    old.reasons, CASE WHEN old.state = 1 THEN old.hold_until END,
+			    NULL::int, true, code = 'replay.held';
+			CONTINUE;
+		END IF;
 		status := CASE code WHEN 'unknown_api_key' THEN 401
 		    WHEN 'key_scope' THEN 403 WHEN 'missing_permission' THEN 403
 		    WHEN 'inbox_read_only' THEN 403
 		    WHEN 'domain_not_verified' THEN 403
 		    WHEN 'message_rejected' THEN 403
-		    WHEN 'session_policy' THEN 403 WHEN 'digest_mismatch' THEN 412
+		    WHEN 'session_policy' THEN 403
+		    WHEN 'idempotency_conflict' THEN 409
+		    WHEN 'state_conflict' THEN 409 WHEN 'digest_mismatch' THEN 412
 		    WHEN 'payload_too_large' THEN 413 WHEN 'rate_limited' THEN 429
 		    WHEN 'held_limit' THEN 429 WHEN 'store_unavailable' THEN 503
 		    WHEN 'limiter_unavailable' THEN 503 ELSE 422 END;
@@ -978,24 +1004,6 @@ BEGIN
 		    WHEN 'rate_limited' THEN d.submit_wait(t[i], (f[i]).box) END;
 		RETURN NEXT;
 	END LOOP;
-	IF old.what IS NOT NULL THEN
-		ord := 1;
-		code := CASE WHEN left(old.what, 6) <> 'replay' THEN old.what END;
-		status := CASE WHEN code IS NULL THEN 200 ELSE 409 END;
-		message_id := coalesce(old.message_id, mid[1]);
-		IF code IS NULL THEN
-			thread_id := old.thread_id;
-			state := old.state;
-			version := old.version;
-			round := old.round;
-			digest := old.digest;
-			reasons := old.reasons;
-			hold_until := CASE WHEN old.state = 1 THEN old.hold_until END;
-			replay := true;
-			already_held := old.what = 'replay.held';
-		END IF;
-		RETURN NEXT;
-	END IF;
 END $$;
 
 -- One row, carefully: each reason to refuse it has its code. The setting tells

@@ -772,6 +772,63 @@ def test_read_only_inbox_cannot_send(gate):
     assert "send" not in agent.get("/v1/auth/me")[2]["permissions"]
 
 
+def stop_inbox(gate, box, what):
+    if what == "inbox_read_only":
+        gate.set_mode(box, 0)
+    elif what == "missing_permission":
+        # a while ago, so that its keys are not called dead any more
+        gate.sql("UPDATE d.inbox SET suspended_at = now() - interval '1 min' "
+                 "WHERE inbox_id = %s", box.inbox_id)
+    else:
+        gate.sql("UPDATE d.domain SET verified_at = NULL "
+                 "WHERE domain = 'acme.example'")
+
+
+@pytest.mark.parametrize("what", ["inbox_read_only", "domain_not_verified",
+                                  "missing_permission"])
+def test_what_is_held_is_told_after_its_inbox_was_stopped(gate, what):
+    """Its agent lost the answer and repeats the request (D15, 0119)."""
+    box = gate.add_inbox("%s@acme.example" % what.replace("_", "-"), "acme")
+    agent, other = Client(gate, box.key), Client(gate, box.smtp_key)
+    keyed = {"Idempotency-Key": "lost"}
+    first = stored(agent.send(http=keyed))
+    second = stored(agent.send(subject="no key"))
+    draft = agent.call("POST", "/v1/drafts", MAIL)[2]["draft_id"]
+    (row,) = gate.sql("SELECT draft_id, head, body FROM d.draft "
+                      "WHERE inbox_id = %s", box.inbox_id)
+    third = stored(agent.call("POST", "/v1/drafts/%s/send" % draft))
+    unsent = agent.call("POST", "/v1/drafts", MAIL)[2]["draft_id"]
+    # A gateway that died before the draft was made its message.
+    gate.sql("UPDATE d.draft SET message_id = NULL, head = %s, body = %s "
+             "WHERE draft_id = %s", row["head"], row["body"],
+             row["draft_id"])
+    before = gate.count()
+    stop_inbox(gate, box, what)
+    try:
+        status, headers, doc = agent.send(http=keyed)
+        assert (status, doc["message_id"]) == (202, first["message_id"])
+        assert headers["idempotent-replay"] == "true"
+        again = stored(agent.send(subject="no key"))
+        assert (again["message_id"], again["already_held"]) == (
+            second["message_id"], True)
+        assert stored(agent.call("POST", "/v1/drafts/%s/send" % draft))[
+            "message_id"] == third["message_id"]
+        # Only what was stored, and only who stored it.
+        refused = 403, what
+        assert refusal(agent.send(subject="new")) == refused
+        assert refusal(other.send(http=keyed)) == refused
+        assert refusal(agent.call("POST", "/v1/drafts/%s/send" % unsent)) == \
+            refused
+        assert refusal(agent.send(http=keyed, subject="other")) == (
+            409, "idempotency_conflict")
+    finally:
+        gate.sql("UPDATE d.domain SET verified_at = now() "
+                 "WHERE domain = 'acme.example'")
+    assert gate.count() == before
+    gate.revoke(box, int(box.key.split("_")[3]))
+    assert refusal(agent.send(http=keyed)) == (401, "unknown_api_key")
+
+
 def test_ungated_inbox_is_approved_at_once(gate):
     box = gate.add_inbox("free@acme.example", "acme")
     gate.set_mode(box, 4)

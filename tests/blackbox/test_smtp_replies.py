@@ -548,16 +548,47 @@ def test_revoked_after_auth(d, box, step):
 def test_blocked_inbox(d, box):
     d.set_mode(box, 0)
     r = rawsmtp.signed_in(d, box)
-    expect(r.say("MAIL FROM:<%s>" % box.address),
-           "550 5.7.1 [inbox_read_only]")
+    expect(rawsmtp.submit(r, box), "550 5.7.1 [inbox_read_only]")
 
 
 def test_unverified_domain(d):
     d.add_domain("acme", "new.example", verify=False)
     box = d.add_inbox("bot@new.example")
     r = rawsmtp.signed_in(d, box)
-    expect(r.say("MAIL FROM:<%s>" % box.address),
-           "550 5.7.1 [domain_not_verified]")
+    expect(rawsmtp.submit(r, box), "550 5.7.1 [domain_not_verified]")
+
+
+@pytest.mark.parametrize("what", ["inbox_read_only", "domain_not_verified",
+                                  "missing_permission"])
+def test_what_is_held_is_told_after_its_inbox_was_stopped(d, what):
+    """Its agent lost the answer and sends it again (D15, 0119)."""
+    box = d.add_inbox("%s@acme.example" % what.replace("_", "-"))
+    mail = message(box, Message_ID="<%s@client.example>" % what)
+    new = message(box, Message_ID="<new.%s@client.example>" % what)
+
+    def send(text):
+        r = rawsmtp.signed_in(d, box)
+        rawsmtp.begin_data(r, box)
+        r.send(text)
+        return r.say(".")
+    first = send(mail)
+    expect(first, "250 2.6.0 id=msg_")
+    before = d.count()
+    if what == "inbox_read_only":
+        d.set_mode(box, 0)
+    elif what == "domain_not_verified":
+        d.sql("UPDATE d.domain SET verified_at = NULL "
+              "WHERE domain = 'acme.example'")
+    else:  # a while ago, so that its keys are not called dead any more
+        d.sql("UPDATE d.inbox SET suspended_at = now() - interval '1 min' "
+              "WHERE inbox_id = %s", box.inbox_id)
+    try:
+        expect(send(new), "550 5.7.1 [%s]" % what)
+        assert send(mail) == first
+    finally:
+        d.sql("UPDATE d.domain SET verified_at = now() "
+              "WHERE domain = 'acme.example'")
+    assert d.count() == before
 
 
 # -- limits and repeats -------------------------------------------------------------------
@@ -569,6 +600,24 @@ def test_same_message_again(d, box):
     assert rawsmtp.submit(r, box, "once") == first
     assert d.count() == before
     assert rawsmtp.submit(r, box, "twice") != first
+
+
+@pytest.mark.parametrize("more", [[], ["Boss@acme.example"]])
+def test_same_message_again_after_a_change_of_mode(d, box, more):
+    """The copy for oversight is ours, and no part of what was asked (D15)."""
+    d.sql("UPDATE d.inbox SET oversight = 'boss@acme.example' "
+          "WHERE inbox_id = %s", box.inbox_id)
+    mail = message(box, Message_ID="<mode@client.example>")
+    ids = []
+    for mode in (3, 2, 4, 3):
+        d.set_mode(box, mode)
+        r = rawsmtp.signed_in(d, box)
+        rawsmtp.begin_data(r, box, "someone@example.com", *more)
+        r.send(mail)
+        reply = r.say(".")
+        expect(reply, "250 2.6.0 id=msg_")
+        ids.append(reply.split()[2])
+    assert ids == ids[:1] * 4
 
 
 def test_hourly_limit(d, box):

@@ -263,6 +263,10 @@ class Caller:
             if what == 202 and r.mail is not None:
                 assert not town.must_fail(r.mail.key, r.mail, since), about
             return
+        told = r.mail is not None and r.mail.was_told(since)
+        if told and not town.ill(since):
+            assert what in ("store_unavailable", "unknown_api_key"), \
+                ("told before", what) + about
         ok = {"store_unavailable": town.ill(since),
               "limiter_unavailable": town.ill(since) or town.thirsty(since),
               "rate_limited": r.method in ("POST", "PATCH") and (

@@ -6,6 +6,7 @@ that nobody may take. A message is known by its subject.
 import email.utils
 import re
 import threading
+import time
 
 PEOPLE = ["ann", "bob", "cid", "dan", "eve", "\"a b\"", "f+x"]
 DOMAINS = ["d%d.example" % i for i in range(6)]
@@ -29,11 +30,17 @@ class Mail:
         self.tail = b""  # behind it, as it is, before the dot
         self.stored, self.refused, self.open = [], [], 0
         self.tries = 0
+        self.told = None  # when it was first acknowledged
         self.lock = threading.Lock()
 
     def is_stored(self, mid, digest=None):
         with self.lock:
             self.stored.append((mid, digest))
+            self.told = self.told or time.monotonic()
+
+    def was_told(self, since):
+        """Acknowledged before: who asks again is told the same."""
+        return self.told is not None and self.told < since
 
     def is_refused(self, reply):
         with self.lock:

@@ -124,7 +124,7 @@ class Session:
         return out
 
     def expect_tx(self, item, since):
-        k, want, box = item.kind, item.want, self.key.box
+        k, want = item.kind, item.want
         if k == "DATA":
             out = ["354 "]
             if item.behind:
@@ -139,9 +139,6 @@ class Session:
             return [want]
         else:
             out = [want]
-        if k == "MAIL" and self.world.perhaps(("read_only", box.inbox_id),
-                                              since):
-            out.append("550 5.7.1 [inbox_read_only]")
         return out + self.troubles(since)
 
     def troubles(self, since):
@@ -161,10 +158,15 @@ class Session:
             return [mail.want] + self.troubles(since) if \
                 mail.judged_late else [mail.want]
         out = self.troubles(since)
-        if world.ill(since) or world.thirsty(since):
+        told = mail.was_told(since)
+        if world.ill(since) or world.thirsty(since) and not told:
             out.append("451 4.3.0 [limiter_unavailable]")
-        if box.tight or world.ill(since) or world.thirsty(since):
+        if world.ill(since) or (box.tight or world.thirsty(since)) and \
+                not told:
             out += ["451 4.7.1 [rate_limited]", "451 4.7.1 [held_limit]"]
+        if told:
+            return out + ([] if world.must_fail(self.key, mail, since) else
+                          ["250 2.6.0 id=msg_"])
         if self.key.session:
             out.append("550 5.7.1 [session_policy]")
         if world.perhaps(("read_only", box.inbox_id), since):

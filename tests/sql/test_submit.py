@@ -195,6 +195,81 @@ def test_a_key_is_asked_for_alone(w, x, su):
     assert again(w, m)["state"] == 3
 
 
+STOPS = {
+    "missing_permission": "UPDATE d.inbox SET suspended_at = now() "
+                          "WHERE inbox_id = %(inbox)s",
+    "inbox_read_only": None,
+    "domain_not_verified": "UPDATE d.domain SET removed_at = now() "
+                           "WHERE domain = split_part(%(address)s, '@', 2)",
+}
+
+
+@pytest.mark.parametrize("code", STOPS)
+def test_what_was_stored_is_told_after_its_inbox_was_stopped(w, x, su, code):
+    """Whatever happened since but the end of the key (0119)."""
+    y = w.inbox(x.tenant, "%s.%s" % (code.replace("_", "-"), x.address))
+    idem = os.urandom(32)
+    m, plain, gone = y.message(idem=idem), y.message(), y.message()
+    assert [r["status"] for r in submit_batch(w.gw, [m, plain, gone])] == \
+        [202] * 3
+    w.reject(gone)
+    cur = su.cursor()
+    was = one(su, "SELECT row(q.*)::text FROM d.quota q WHERE inbox_id = %s",
+              y.inbox)
+    cases = [  # what comes; status, code and id of the answer
+        (y.message(idem=idem, request=m["request"]), 200, None, m),
+        (y.message(request=plain["request"]), 200, None, plain),
+        (dict(gone), 200, None, gone),  # a gateway that lost the answer
+        (y.message(idem=idem), 409, "idempotency_conflict", m),
+        (y.message(request=gone["request"]), 403, code, None),
+        (y.message(request=plain["request"], duplicate=True), 403, code, None),
+        (y.message(), 403, code, None),
+        (y.message(idem=os.urandom(32)), 403, code, None),
+        (y.message(idem=idem, request=m["request"],
+                   key=(y.full_key, y.full_a)), 403, code, None),
+        (dict(y.message(idem=idem, request=m["request"]), a=os.urandom(32)),
+         401, "unknown_api_key", None),
+    ]
+    try:
+        if STOPS[code]:
+            cur.execute(STOPS[code], {"inbox": y.inbox, "address": y.address})
+        else:
+            w.mode(y, 0)
+        # neighbours of the same call are stored as ever
+        free = w.inboxes[2]
+        theirs = free.message(idem=idem, request=m["request"])
+        batch = submit_batch(w.gw, [c[0] for c in cases] + [theirs])
+        alone = [submit(w.gw, c[0]) for c in cases]
+        assert [r["ord"] for r in sorted(batch, key=lambda r: r["ord"])] == \
+            list(range(1, len(cases) + 2))
+        batch = sorted(batch, key=lambda r: r["ord"])
+        assert (batch[-1]["status"], batch[-1]["message_id"]) == (
+            202, theirs["mid"])
+        for got in (batch, alone):
+            for r, (sent, status, why, of) in zip(got, cases):
+                about = (r, sent["mid"])
+                assert (r["status"], r["code"]) == (status, why), about
+                assert r["message_id"] == (of or sent)["mid"], about
+                assert r["replay"] == (status == 200), about
+                assert bytes(r["digest"] or b"") == (
+                    of["dig"] if status == 200 else b""), about
+            assert [r["state"] for r in got[:3]] == [1, 1, 3]
+            assert [r["already_held"] for r in got[:3]] == [False, True, False]
+        for sent, status, _, of in cases:
+            if of is None:
+                assert state(su, sent) is None
+        assert one(su, "SELECT row(q.*)::text FROM d.quota q WHERE inbox_id "
+                   "= %s", y.inbox) == was
+        # a key that is over is told nothing
+        cur.execute("UPDATE d.credential SET revoked_at = now() "
+                    "WHERE tenant_id = %s AND key_id = %s",
+                    (y.tenant, y.send_key))
+        r = submit(w.gw, cases[0][0])
+        assert (r["status"], r["code"]) == (401, "unknown_api_key")
+    finally:
+        cur.execute("UPDATE d.domain SET removed_at = NULL")
+
+
 def test_an_old_smtp_key_is_overwritten(w, x, su):
     key = os.urandom(32)
     m = x.message(idem=key, door="s")
