@@ -290,7 +290,10 @@ on_extended(void *arg, enum err_code code, int64_t until)
 {
 	struct http_request *req = end_call(arg);
 
-	if (code != E_NONE)
+	if (code == E_STATE_CONFLICT)
+		http_fail_more(req, code, json_pack("{s:s}", "status", "ended"),
+		    "the session is over; its key works no more");
+	else if (code != E_NONE)
 		api_refuse(req, code);
 	else
 		http_reply_json(req, 200,

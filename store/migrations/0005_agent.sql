@@ -868,7 +868,12 @@ BEGIN
 	    AND r.key_id = which AND r.kind = 's' AND r.revoked_at IS NULL
 	    AND r.expires_at > clock_timestamp()
 	    RETURNING r.expires_at INTO until;
-	IF NOT FOUND THEN
+	IF NOT FOUND AND EXISTS (SELECT 1 FROM d.agent_session y
+	    WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
+	    AND y.key_id = which) THEN
+		RETURN QUERY SELECT 409, 'state_conflict', NULL::timestamptz;
+		RETURN;
+	ELSIF NOT FOUND THEN
 		RETURN QUERY SELECT 404, 'not_found', NULL::timestamptz;
 		RETURN;
 	END IF;

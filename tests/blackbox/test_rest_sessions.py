@@ -313,9 +313,28 @@ def test_time_within_a_day_and_the_parent(gate, bot):
     gate.sql("UPDATE d.credential SET expires_at = now() WHERE key_id = %s",
              int(name))
     assert refusal(session.get("/v1/auth/me"))[1] == "unknown_api_key"
-    assert refusal(bot.call("POST", "/v1/sessions/%s/extend" % name,
-                            {"expires_in": 60})) == (404, "not_found")
+    late(bot, name)
     assert record(bot, name)["torn_down"]
+
+
+def late(bot, name):
+    """Its record is there to read, so it is no 404."""
+    got = bot.call("POST", "/v1/sessions/%s/extend" % name,
+                   {"expires_in": 60})
+    assert refusal(got) == (409, "state_conflict")
+    assert (got[2]["status"], got[2]["retry"]) == ("ended", "no")
+
+
+def test_one_that_has_ended_is_not_extended(gate, bot):
+    _, name = start(gate, bot)
+    for _ in range(2):
+        assert bot.call("POST", "/v1/sessions/%s/end" % name)[0] == 200
+        late(bot, name)
+    key = bot.call("POST", "/v1/inboxes/me/api-keys", {"scope": "send"})[2]
+    for none in (key["api_key"] if "api_key" in key else key["key"]).split(
+            "_")[3], "999999":
+        assert refusal(bot.call("POST", "/v1/sessions/%s/extend" % none,
+                                {"expires_in": 60})) == (404, "not_found")
 
 
 def test_it_dies_with_the_key_it_came_from(gate):

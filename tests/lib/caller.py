@@ -272,7 +272,7 @@ class Caller:
               "rate_limited": r.method in ("POST", "PATCH") and (
                   box.tight or town.ill(since) or town.thirsty(since)),
               "held_limit": r.method in ("POST", "PATCH") and box.tight,
-              "not_found": r.extends is not None and town.perhaps(
+              "state_conflict": r.extends is not None and town.perhaps(
                   ("dead", r.extends.id), since),  # one that has ended
               "missing_permission":
                   town.perhaps(("suspended", box.inbox_id), since),
