@@ -15,7 +15,7 @@ struct client_conn;
 struct idle;
 struct loop;
 
-/* Host, login, address, owner and a hash of the password, with room. */
+/* Host, domain, login, address, owner and a hash of the password. */
 #define IDLE_KEY_MAX 1024
 
 struct idle *idle_new(struct loop *loop);

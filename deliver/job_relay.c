@@ -23,6 +23,8 @@
 /*
  * Sessions are shared by what makes them the same. Who signed in is part of
  * it, and with what: nobody gets into another's session without its password.
+ * So is whose authorities vouched for the host, and, where DANE did, for which
+ * domain: the certificate may name that one alone.
  */
 static void
 name_session(char key[IDLE_KEY_MAX], const struct client_conf *conf,
@@ -37,16 +39,19 @@ name_session(char key[IDLE_KEY_MAX], const struct client_conf *conf,
 	(void)crypto_generichash(secret, sizeof(secret),
 	    (const unsigned char *)conf->password.p, conf->password.n, NULL, 0);
 	hex_encode(shown, secret, sizeof(secret));
-	(void)snprintf(key, IDLE_KEY_MAX, "%d %s %lld.%lld %s %s %.*s",
-	    (int)conf->policy, addr, (long long)hop->tenant,
-	    (long long)hop->inbox, shown, conf->host, (int)conf->user.n,
-	    conf->user.p != NULL ? conf->user.p : "");
+	(void)snprintf(key, IDLE_KEY_MAX, "%d%c%s %s %lld.%lld %s %s %.*s",
+	    (int)conf->policy, hop->host != NULL ? 'h' : 'm',
+	    conf->dane != NULL ? conf->dane->also : "", addr,
+	    (long long)hop->tenant, (long long)hop->inbox, shown, conf->host,
+	    (int)conf->user.n, conf->user.p != NULL ? conf->user.p : "");
 }
 
 static void
 keep_session(struct job *job)
 {
-	struct client_conn *conn = client_detach(job->client);
+	/* Authorities or password may be others now. */
+	struct client_conn *conn =
+	    job->stale ? NULL : client_detach(job->client);
 
 	if (conn != NULL)
 		idle_put(job->ctx->idle, job->session, conn);

@@ -71,15 +71,34 @@ finish(struct route *t, enum route_status status)
 	loop_defer(resolver_loop(t->resolver), deliver, t);
 }
 
+/*
+ * Where another address of the host goes; NULL: nowhere. However many it has
+ * of one family, one of the other is tried: IPv6 may be dead as a whole.
+ */
+static struct route_host *
+room_for(struct route *t, int family)
+{
+	size_t i;
+
+	if (t->n < ROUTE_HOSTS_MAX && t->of_host < ROUTE_ADDRESSES_MAX) {
+		t->of_host++;
+		return &t->hosts[t->n++];
+	}
+	for (i = t->n - t->of_host; i < t->n; i++) {
+		if (t->hosts[i].addr.ss_family == family)
+			return NULL;
+	}
+	return t->of_host > 1 ? &t->hosts[t->n - 1] : NULL;
+}
+
 static void
 add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 {
-	struct route_host *h = &t->hosts[t->n];
+	struct route_host *h;
 	struct net_peer peer;
 	enum route_may may;
 
-	if (t->n == ROUTE_HOSTS_MAX || t->of_host == ROUTE_ADDRESSES_MAX ||
-	    len > sizeof(h->addr))
+	if (len > sizeof(h->addr))
 		return;
 	net_peer_init(&peer, sa);
 	may = t->filtered
@@ -89,6 +108,9 @@ add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 	t->no_socket |= may == ROUTE_MAY_UNKNOWN;
 	if (may != ROUTE_MAY)
 		return;
+	h = room_for(t, sa->sa_family);
+	if (h == NULL)
+		return;
 	memcpy(&h->addr, sa, len);
 	h->addr_len = len;
 	if (sa->sa_family == AF_INET6)
@@ -96,8 +118,6 @@ add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 	else
 		((struct sockaddr_in *)&h->addr)->sin_port = htons(t->port);
 	memcpy(h->name, t->mx[t->mx_at].name, sizeof(h->name));
-	t->n++;
-	t->of_host++;
 }
 
 static void

@@ -473,6 +473,7 @@ on_reload(void *arg)
 		job_reload(w->jobs[i]);
 	if (!context_reload(&w->ctx, w->daemon->conf, &err))
 		log_error("daemon.reload", KV("why", err.text));
+	(void)idle_close(w->ctx.idle);
 	/* Jobs under way borrow the old one; it is small, reloads are rare. */
 	context_keep(old);
 }

@@ -175,6 +175,12 @@ DANES = [
     Row("dane-alias", "sent", zone="{d}. MX 10 mx1.{d}.\nmx1.{d}. CNAME "
         "real.{d}.\nreal.{d}. A {ip1}\n_25._tcp.real.{d}. TLSA 3 1 1 "
         "{key_good}\n", tls_text="dane$"),
+    Row("dane-six", "sent", mx_at="2a0f:1::7", zone="{d}. MX 10 mx1.{d}.\n"
+        "mx1.{d}. AAAA 2a0f:1::7\n_25._tcp.mx1.{d}. TLSA 3 1 1 "
+        "{key_good}\n", tls_text="dane$"),
+    Row("dane-alias-six", "sent", mx_at="2a0f:1::8", zone="{d}. MX 10 "
+        "mx1.{d}.\nmx1.{d}. CNAME real.{d}.\nreal.{d}. AAAA 2a0f:1::8\n"
+        "_25._tcp.real.{d}. TLSA 3 1 1 {key_good}\n", tls_text="dane$"),
     Row("dane-unusable", "sent", cert="self", zone=DANE +
         "1 1 1 {key_self}\n", tls=True, tls_text="dane without a usable"),
     Row("dane-unusable-clear", "deferred", offers=CLEAR, took=0,
@@ -244,6 +250,8 @@ ROUTES = [
     Row("dns-six", "sent", zone="{d}. AAAA 2a0f:1::6\n", mx_at="2a0f:1::6"),
     Row("dns-six-dead", "sent", zone="{d}. MX 10 mx1.{d}.\n" + MX1 +
         "mx1.{d}. AAAA 2a0f:1::dead\n"),
+    Row("dns-six-all-dead", "sent", zone="{d}. MX 10 mx1.{d}.\n" + MX1 +
+        "".join("mx1.{d}. AAAA 2a0f:1::dea%d\n" % i for i in range(5))),
     Row("dns-six-no-route", "sent", zone="{d}. MX 10 mx1.{d}.\n" + MX1 +
         "mx1.{d}. AAAA 2a0f:9::1\n"),
     Row("dns-self", "bounced", zone="{d}. MX 10 gate.postern.test.\n",

@@ -8,15 +8,18 @@ A name server on loopback that answers from a dictionary, and fails as told.
         dns.fail("bad.example", SERVFAIL)
 
 A name it does not know is NXDOMAIN; one it knows by another type is an empty
-answer. `asked` lists (name, type, "udp" or "tcp") in order. Written for tests
-only: one question a packet, no EDNS, no compression but of the question.
+answer. `asked` lists (name, type, "udp" or "tcp") in order. What is below a
+name in `signed` is called authentic, as a validating resolver would. Written
+for tests only: one question a packet, no EDNS, no compression but of the
+question.
 """
 import ipaddress
 import socket
 import struct
 import threading
 
-A, CNAME, PTR, MX, TXT, AAAA = 1, 5, 12, 15, 16, 28
+A, CNAME, PTR, MX, TXT, AAAA, TLSA = 1, 5, 12, 15, 16, 28, 52
+AUTHENTIC = 0x0020
 SERVFAIL, NXDOMAIN, REFUSED = 2, 3, 5
 SILENT, TRUNCATED, SHORT = object(), object(), object()
 
@@ -39,6 +42,7 @@ def unpacked(data, at):
 class FakeDns:
     def __init__(self, address="127.0.0.1"):
         self.records, self.failing, self.asked = {}, {}, []
+        self.signed = set()
         self.lock = threading.Lock()
         while True:
             self.tcp = socket.create_server((address, 0))
@@ -69,6 +73,7 @@ class FakeDns:
         with self.lock:
             self.records.clear()
             self.failing.clear()
+            self.signed.clear()
             del self.asked[:]
 
     def add(self, name, kind, *data):
@@ -92,6 +97,10 @@ class FakeDns:
             bytes([len(part)]) + part for part in (
                 text.encode()[i:i + 255]
                 for i in range(0, len(text), 255))) for text in texts))
+
+    def tlsa(self, host, usage, selector, matching, data):
+        self.add("_25._tcp." + host, TLSA,
+                 bytes([usage, selector, matching]) + data)
 
     def ptr(self, address, name):
         self.add(ipaddress.ip_address(address).reverse_pointer, PTR,
@@ -117,6 +126,10 @@ class FakeDns:
             name = by[CNAME][0]
         return out or None
 
+    def _is_signed(self, names):
+        return all(any(("." + n).endswith("." + zone) for zone in self.signed)
+                   for n in names)
+
     def answer(self, query, how):
         ident, = struct.unpack(">H", query[:2])
         name, at = unpacked(query, 12)
@@ -135,6 +148,9 @@ class FakeDns:
             flags, found = flags | 0x0200, []
         elif found is None:
             code, found = NXDOMAIN, []
+        if code in (0, NXDOMAIN) and self._is_signed(
+                {name} | {owner for owner, _, _ in found}):
+            flags |= AUTHENTIC
         body = b""
         for owner, rtype, data in found:
             size = len(data)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: ISC
+"""
+Whose session is whose: one that was made sure of for a domain, by an authority
+or under a configuration serves nobody who would have made sure otherwise.
+"""
+import os
+import signal
+
+import pytest
+
+from tests.blackbox.test_deliver_mx import may_listen
+from tests.blackbox.test_deliver_routes import rule
+from tests.fake.dns import FakeDns
+from tests.fake.mx import FakeMx
+from tests.lib.faults import Certificates
+from tests.lib.relaying import Relaying
+
+ONE = "127.34.%d.1" % (os.getpid() % 250)  # port 25 is all users' of the host
+
+
+@pytest.fixture
+def r():
+    if not may_listen(ONE):
+        print("SKIP sessions: port 25 on loopback may not be bound")
+        pytest.skip("port 25 on loopback may not be bound")
+    with FakeDns() as dns, Relaying(
+            smarthost="", smarthost_user="", dane="yes",
+            allow_address=["127.34.0.0/16"],
+            resolver=["127.0.0.1:%d" % dns.port]) as it:
+        it.dns = dns
+        where = it.path("tls")
+        it.certs = Certificates(where, (
+            it.ca_file, os.path.join(where, "ca.key")), [
+                "shared.example", "ann.example"])
+        it.set_conf("deliver", ca_file=it.ca_file)
+        it.one = FakeMx(it.certs.file("good"), it.certs.key, address=ONE,
+                        port=25, offers=("8BITMIME", "STARTTLS"))
+        for domain in ("ann.example", "bob.example"):
+            dns.mx(domain, (10, "mx.shared.example"))
+        dns.a("mx.shared.example", ONE)
+        it.dns.a("shared.example", ONE)
+        yield it
+        it.one.close()
+
+
+def to(r, domain, *states):
+    mid = r.submit(rcpts=["x@" + domain])
+    r.wait_state(mid, *states)
+    return r.deliveries(mid)[0]["reply"]
+
+
+def nobodys(r):
+    """An authority that certifies none of the hosts here."""
+    r._run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:P-256", "-nodes", "-keyout", "nobody.key",
+            "-out", "nobody.pem", "-days", "30", "-subj", "/CN=Nobody"],
+           cwd=r.path("tls"))
+    return r.path("tls", "nobody.pem")
+
+
+def test_a_certificate_for_one_domain(r):
+    """RFC 7672 3.2.2: by DANE-TA the certificate may name the domain of the
+    recipients; then it vouches for that domain's mail."""
+    r.dns.signed.add("example")
+    r.dns.tlsa("mx.shared.example", 2, 0, 1, bytes.fromhex(
+        r.certs.digest("ca", "certificate")))
+    r.start_worker()
+    to(r, "ann.example", "sent")
+    assert "dane" in to(r, "bob.example", "deferred")
+    assert [m["rcpts"] for m in r.one.messages] == [["x@ann.example"]]
+
+
+def test_by_which_authority(r):
+    """The smarthosts' says nothing of the hosts of a domain."""
+    r.dns.mx("cid.example", (10, "shared.example"))
+    r.set_conf("deliver", ca_file=nobodys(r))
+    r.start_worker()
+    rule(r, "relay", "ann.example", "--via", "shared.example:25")
+    rule(r, "tls", "cid.example")
+    to(r, "ann.example", "sent")
+    to(r, "cid.example", "deferred")
+    assert [m["rcpts"] for m in r.one.messages] == [["x@ann.example"]]
+
+
+@pytest.mark.parametrize("when", ["kept", "in use"])
+def test_an_authority_that_is_believed_no_more(r, when):
+    r.set_conf("deliver", smarthost="shared.example:25")
+    r.start_worker()
+    gate = r.one.hold("dot") if when == "in use" else None
+    mid = r.submit(rcpts=["x@ann.example"])
+    if gate:
+        gate.reached()
+    else:
+        r.wait_state(mid, "sent")
+    r.set_conf("deliver", smarthost_ca_file=nobodys(r))
+    mark = r.worker.mark()
+    r.worker.send(signal.SIGHUP)
+    r.worker.wait("daemon.reload", since=mark)
+    if gate:
+        gate.open()
+        r.wait_state(mid, "sent")
+    to(r, "bob.example", "deferred")
+    assert len(r.one.messages) == 1
