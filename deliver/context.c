@@ -38,9 +38,15 @@ context_keep(struct conf *old)
 	kept_first = k;
 }
 
+/* What may change while jobs run, all of it or nothing. */
+struct next_hop {
+	char host[256], password[1024];
+	unsigned short port;
+};
+
 /* "host:port", "[v6]:port" or "host" (port 25); "" = by MX. */
 static bool
-set_smarthost(struct job_context *ctx, const char *text, struct err *err)
+read_smarthost(struct next_hop *hop, const char *text, struct err *err)
 {
 	const char *colon = strrchr(text, ':');
 	unsigned long long port = SMTP_PORT;
@@ -58,29 +64,27 @@ set_smarthost(struct job_context *ctx, const char *text, struct err *err)
 		text++;
 		n -= 2;
 	}
-	if (n >= sizeof(ctx->smarthost)) {
+	if (n >= sizeof(hop->host)) {
 		err_set(err, 1, "deliver.smarthost: the name is too long");
 		return false;
 	}
-	memcpy(ctx->smarthost, text, n);
-	ctx->smarthost[n] = '\0';
-	ctx->smarthost_port = (unsigned short)port;
+	memcpy(hop->host, text, n);
+	hop->host[n] = '\0';
+	hop->port = (unsigned short)port;
 	return true;
 }
 
 /* The first line of the file. */
 static bool
-read_password(struct job_context *ctx, const char *path, struct err *err)
+read_password(struct next_hop *hop, const char *path, struct err *err)
 {
 	FILE *in = fopen(path, "re");
-	bool ok =
-	    in != NULL && fgets(ctx->smarthost_password,
-			      sizeof(ctx->smarthost_password), in) != NULL;
+	bool ok = in != NULL &&
+		  fgets(hop->password, sizeof(hop->password), in) != NULL;
 
 	if (in != NULL)
 		(void)fclose(in);
-	ctx->smarthost_password[strcspn(ctx->smarthost_password, "\r\n")] =
-	    '\0';
+	hop->password[strcspn(hop->password, "\r\n")] = '\0';
 	if (!ok)
 		err_set(err, 1,
 		    "deliver.smarthost_password_file: %s cannot be read", path);
@@ -100,16 +104,25 @@ bool
 context_reload(
     struct job_context *ctx, const struct conf *conf, struct err *err)
 {
-	if (!trust(&ctx->tls, conf->deliver_smarthost_ca_file, err) ||
-	    !trust(&ctx->mx_tls, conf->deliver_ca_file, err))
-		return false;
-	if (conf->deliver_smarthost_user[0] != '\0' &&
-	    !read_password(ctx, conf->deliver_smarthost_password_file, err))
-		return false;
-	ctx->conf = conf;
-	if (ctx->sts != NULL)
-		sts_reload(ctx->sts, conf);
-	return set_smarthost(ctx, conf->deliver_smarthost, err);
+	struct next_hop hop = { .port = 0 };
+	bool ok = read_smarthost(&hop, conf->deliver_smarthost, err) &&
+		  (conf->deliver_smarthost_user[0] == '\0' ||
+		      read_password(
+			  &hop, conf->deliver_smarthost_password_file, err)) &&
+		  trust(&ctx->tls, conf->deliver_smarthost_ca_file, err) &&
+		  trust(&ctx->mx_tls, conf->deliver_ca_file, err);
+
+	if (ok) {
+		ctx->conf = conf;
+		memcpy(ctx->smarthost, hop.host, sizeof(hop.host));
+		ctx->smarthost_port = hop.port;
+		memcpy(ctx->smarthost_password, hop.password,
+		    sizeof(hop.password));
+		if (ctx->sts != NULL)
+			sts_reload(ctx->sts, conf);
+	}
+	OPENSSL_cleanse(&hop, sizeof(hop));
+	return ok;
 }
 
 static bool

@@ -103,7 +103,7 @@ on_attempted(void *arg, enum relay_status st, const char *why)
 		return;
 	}
 	job->attempted = true;
-	if (job->stopping) {
+	if (job->stopping || job->stale) {
 		job_return(job);
 		return;
 	}

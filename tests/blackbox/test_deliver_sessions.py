@@ -13,7 +13,8 @@ from tests.blackbox.test_deliver_routes import rule
 from tests.fake.dns import FakeDns
 from tests.fake.mx import FakeMx
 from tests.lib.faults import Certificates
-from tests.lib.relaying import Relaying
+from tests.lib.postern import wait_until
+from tests.lib.relaying import PASSWORD, USER, Relaying
 
 ONE = "127.34.%d.1" % (os.getpid() % 250)  # port 25 is all users' of the host
 
@@ -101,3 +102,51 @@ def test_an_authority_that_is_believed_no_more(r, when):
         r.wait_state(mid, "sent")
     to(r, "bob.example", "deferred")
     assert len(r.one.messages) == 1
+
+
+def test_a_reload_before_mail(r):
+    """Also of who asks the database whether it may begin."""
+    r.set_conf("deliver", smarthost="shared.example:25")
+    r.start_worker()
+    gate = r.one.hold("EHLO")
+    mid = r.submit(rcpts=["x@ann.example"])
+    gate.reached()
+    lock = r.connect()
+    lock.autocommit = False
+    with lock.cursor() as cur:
+        cur.execute("SELECT 1 FROM d.send_q WHERE message_id = %s FOR UPDATE",
+                    (mid,))
+    gate.open()
+    wait_until("the worker to ask", lambda: r.sql(
+        "SELECT 1 FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE "
+        "NOT granted AND usename = 'l_worker'"))
+    r.set_conf("deliver", smarthost="")
+    mark = r.worker.mark()
+    r.worker.send(signal.SIGHUP)
+    r.worker.wait("daemon.reload", since=mark)
+    lock.rollback()
+    lock.close()
+    r.wait_state(mid, "sent")
+    assert [x["mx"] for x in r.sql(
+        "SELECT mx FROM d.attempt WHERE dot_at IS NOT NULL")] == [
+            "mx.shared.example"]
+
+
+def test_a_reload_that_fails_changes_nothing(r):
+    """Whose port is no number: what was meant for another host is not shown
+    to the one there was."""
+    r.one.offers += ("AUTH PLAIN",)
+    r.set_conf("deliver", smarthost="shared.example:25", smarthost_user=USER)
+    r.start_worker()
+    to(r, "ann.example", "sent")
+    path = r.path("elsewhere.password")
+    with open(path, "w") as f:
+        f.write("%s\n" % os.urandom(8).hex())
+    os.chmod(path, 0o644)
+    r.set_conf("deliver", smarthost="other.example:smtp", smarthost_user="x",
+               smarthost_password_file=path)
+    mark = r.worker.mark()
+    r.worker.send(signal.SIGHUP)
+    r.worker.wait("daemon.reload", since=mark, level="error")
+    to(r, "bob.example", "sent")
+    assert [m["login"] for m in r.one.messages] == [(USER, PASSWORD)] * 2
