@@ -56,25 +56,19 @@ class Mail:
 
 
 class Town:
+    domains, people = DOMAINS, PEOPLE
+
     def __init__(self, r, seed):
         self.r, self.rng = r, random.Random(seed)
         self.house = r.house
         self.mail, self.boxes = {}, []
-        self.workers, self.stops = [], []
+        self.workers, self.ever, self.stops = [], [], []
         self.blocks, self.paused, self.kills = {}, [], 0
         self.rules = {}
         self.did = collections.Counter()
         for i in range(5):
-            box = r.add_inbox("w%d@acme.example" % i)
-            r.step_up()
-            r.api("limits_set_1", r.session, os.geteuid(), box.tenant_id,
-                  box.inbox_id, None, 100000, 100000, 100000, 10000,
-                  1 << 30)
-            box.twice, box.tight = i == 1, None
-            box.held = i in (2, 3)
-            if not box.held:
-                r.set_mode(box, 4)
-            self.boxes.append(box)
+            self.add_box("w%d@acme.example" % i, held=i in (2, 3))
+        self.boxes[1].twice = True
         r.sql("UPDATE d.inbox SET may_duplicate = true WHERE inbox_id = %s",
               self.boxes[1].inbox_id)
         self.acts = [a for n, a in (
@@ -87,6 +81,16 @@ class Town:
             (1, self.terminate), (1, self.hang_up)) for _ in range(n)]
         if r.breaks:
             self.acts.append(self.database)
+
+    def add_box(self, address, tenant=None, held=False):
+        r, box = self.r, self.r.add_inbox(address, tenant)
+        r.step_up()
+        r.api("limits_set_1", r.session, os.geteuid(), box.tenant_id,
+              box.inbox_id, None, 100000, 100000, 100000, 10000, 1 << 30)
+        box.twice, box.tight, box.held = False, None, held
+        if not held:
+            r.set_mode(box, 4)
+        self.boxes.append(box)
 
     def step(self):
         act = self.rng.choice(self.acts)
@@ -115,11 +119,17 @@ class Town:
         return [self.submit_one() for _ in range(
             self.rng.choice((1, 1, 4)))][-1]
 
+    def somebody(self):
+        return "%s@%s" % (self.rng.choice(self.people),
+                          self.rng.choice(self.domains))
+
+    def recipients(self):
+        return sorted({self.somebody() for _ in range(self.rng.randint(1, 4))})
+
     def submit_one(self):
         r = self.rng
         box = r.choice(self.boxes)
-        rcpts = sorted({"%s@%s" % (r.choice(PEOPLE), r.choice(DOMAINS))
-                        for _ in range(r.randint(1, 4))})
+        rcpts = self.recipients()
         ruled = [whose[1] for whose in self.rules.values()
                  if whose[0] == box.inbox_id]
         if ruled and r.random() < .7:
@@ -298,7 +308,7 @@ class Town:
             return "lifted", self.review("list_remove_1", 0, entry,
                                          "test")["status"]
         box = self.rng.choice(self.boxes)
-        who = "%s@%s" % (self.rng.choice(PEOPLE), self.rng.choice(DOMAINS))
+        who = self.somebody()
         got = self.review("list_set_1", 0, box.tenant_id, box.inbox_id, who,
                           self.rng.choice("bs"), None, "test")
         if got["status"] == 200 and got["entry_id"] not in self.blocks:
@@ -331,7 +341,7 @@ class Town:
                 self.stops.append(["rule", whose, time.time(), None])
             return "ended", got["status"]
         box = self.boxes[self.rng.choice((2, 3))]
-        who = "%s@%s" % (self.rng.choice(PEOPLE), self.rng.choice(DOMAINS))
+        who = self.somebody()
         for s in self.stops:  # the same again: what waits may go
             if s[0] == "rule" and s[1] == (box.inbox_id, who):
                 s[3] = s[3] or time.time()
@@ -366,13 +376,14 @@ class Town:
         if dns.failing and self.rng.random() < .5:
             dns.failing.clear()
             return "well"
-        dns.fail(self.rng.choice(DOMAINS),
+        dns.fail(self.rng.choice(self.domains),
                  self.rng.choice((SERVFAIL, REFUSED, SHORT)))
         return "ill"
 
     def start_worker(self):
         self.r.set_conf("metrics", listen="127.0.0.1:%d" % free_port(3))
         self.workers.append(self.r.start_worker())
+        self.ever.append(self.workers[-1])
 
     def kill(self):
         while self.house.at_dot.acquire(blocking=False):
@@ -430,7 +441,12 @@ class Town:
             if self.rng.random() < .5:
                 self.settle()
             return not self.r.sql("SELECT 1 FROM d.send_q")
-        postern.wait_until("all to leave", settled, 60, 0.1)
+        try:
+            postern.wait_until("all to leave", settled, 60, 0.1)
+        except AssertionError as e:
+            raise AssertionError("%s; left is %s" % (e, self.r.sql(
+                "SELECT * FROM d.send_q q JOIN d.delivery v USING "
+                "(message_id, tenant_id, domain)"))) from None
         while self.workers:
             assert self.workers.pop().stop(timeout=30) == 0
 

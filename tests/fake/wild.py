@@ -156,9 +156,10 @@ class WildSession(Session):
         if not self.rcpts:
             return "503 5.5.1 need RCPT " + self.house.mark(
                 503, "DATA", list(self.about))
-        dot = {"asked": time.time(), "mx": self.mx.address, "answer": None,
+        dot = {"asked": time.time(), "mx": self.mx.address,
+               "port": self.mx.port, "answer": None,
                "mail_from": self.mail_from, "rcpts": list(self.rcpts),
-               "taken": False}
+               "tls": self.tls, "login": self.login, "taken": False}
         wrong = not self.house.calm and self.rng.random() < 2 * self.wrong
         if wrong and self.rng.random() < .1:
             self.house.count("body", CUT)
@@ -222,7 +223,7 @@ class WildSession(Session):
 class WildMx(FakeMx):
     session = WildSession
 
-    def __init__(self, house, seed, cert, key, address, port=25):
+    def __init__(self, house, seed, cert, key, address, port=25, **how):
         self.house, self.seed, self.address = house, seed, address
         self.sessions = 0
-        super().__init__(cert, key, address=address, port=port)
+        super().__init__(cert, key, address=address, port=port, **how)

@@ -126,9 +126,11 @@ class Certificates:
 
 
 class Policies:
-    """HTTPS on one address; a policy by the name of the domain."""
+    """HTTPS on `hosts`, (address, certificate) each; a policy by the name of
+    the domain."""
 
-    def __init__(self, net, certs):
+    def __init__(self, net, certs, hosts=(
+            (POLICY_HOST, "good"), ("30.3.0.3", "other"))):
         self.by_domain, self.asked = {}, []
         policies = self
 
@@ -151,7 +153,7 @@ class Policies:
                 pass
 
         self.servers = []
-        for address, cert in ((POLICY_HOST, "good"), ("30.3.0.3", "other")):
+        for address, cert in hosts:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certs.file(cert), certs.key)
             server = http.server.ThreadingHTTPServer(
