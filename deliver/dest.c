@@ -333,11 +333,19 @@ dest_closed_ms(const struct dests *d, const char *domain, uint64_t now)
 	return x != NULL && now < x->closed_until ? x->closed_until - now : 0;
 }
 
+/* Does one message find out whether it is back? */
+static bool
+is_tried(const struct dest *x)
+{
+	return x->closed_for > 0 && x->active > 0;
+}
+
 /* Could more of its mail be of use now? */
 static bool
 is_wanted(const struct dests *d, const struct dest *x, uint64_t now)
 {
-	return now >= x->closed_until && waiting(d, x) < limit_of(x);
+	return now >= x->closed_until && !is_tried(x) &&
+	       waiting(d, x) < limit_of(x);
 }
 
 size_t

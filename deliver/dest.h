@@ -74,8 +74,9 @@ bool dests_have_room(const struct dests *d);
 uint64_t dest_closed_ms(
     const struct dests *d, const char *domain, uint64_t now);
 /*
- * Domains whose mail nobody need claim now: left alone, or enough of it waits
- * already. The texts are good until the next call; returns how many.
+ * Domains whose mail nobody need claim now: left alone, tried by one message,
+ * or enough of it waits already. The texts are good until the next call;
+ * returns how many.
  */
 size_t dests_skip(
     struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now);

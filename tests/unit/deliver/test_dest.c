@@ -93,6 +93,49 @@ test_closes_and_tries_again(void **state)
 	dests_free(d);
 }
 
+/* Claim what is due unless it is left out, as the worker does. */
+static size_t
+claim(struct dests *d, size_t due, uint64_t now)
+{
+	const char *skip[DEST_SKIP_MAX];
+
+	return dests_skip(d, skip, now) == 0 ? due : 0;
+}
+
+/* Its other mail, due meanwhile, would only be given back. */
+static void
+test_one_tries_alone(void **state)
+{
+	static const enum dest_outcome tries[] = { DEST_UNREACHED, DEST_NOTHING,
+		DEST_BUSY, DEST_UNREACHED, DEST_REACHED };
+	struct dests *d = dests_new(100);
+	uint64_t now = 1000;
+	size_t i, claimed = 0;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		dest_begin(d, "dead.example", now);
+		dest_end(d, "dead.example", false, DEST_UNREACHED, now);
+	}
+	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		now += dest_closed_ms(d, "dead.example", now);
+		dests_look(d);
+		assert_int_equal(claim(d, 1, now), 1);
+		assert_int_equal(
+		    dest_begin(d, "dead.example", now), DEST_BEGUN);
+		claimed += claim(d, 49, now + 1);
+		claimed += claim(d, 49, now + 300000);
+		dest_end(d, "dead.example", false, tries[i], now);
+		assert_int_equal(dest_is_wanted(d, "dead.example", now),
+		    tries[i] != DEST_UNREACHED);
+		dests_look(d);
+		assert_int_equal(claim(d, 49, now),
+		    tries[i] != DEST_UNREACHED ? 49 : 0);
+	}
+	assert_int_equal(claimed, 0);
+	dests_free(d);
+}
+
 static void
 test_what_began_before_closes_once(void **state)
 {
@@ -325,6 +368,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_adapts),
 		cmocka_unit_test(test_closes_and_tries_again),
+		cmocka_unit_test(test_one_tries_alone),
 		cmocka_unit_test(test_what_began_before_closes_once),
 		cmocka_unit_test(test_the_dead_leave_room),
 		cmocka_unit_test(test_the_slow_leave_room),
