@@ -9,6 +9,7 @@ import time
 import psycopg2
 import pytest
 
+import pgcluster
 from pgcluster import call, call1, submit, uuid7
 from test_gate import state
 from test_relay import (DONE, DOT, FAILED, LATER, LISTED, PENDING, SENDING,
@@ -209,8 +210,18 @@ def test_a_fetch_passes_not_what_goes_one_by_one(w, x, su):
                         "WHERE inbox_id = %s", (x.inbox,))
 
 
-def test_a_claim_reads_what_it_takes(db, w, x):
+@pytest.fixture()
+def alone():
+    """A database of its own: what is read depends on what is there, and on
+    when it was last analyzed."""
+    with pgcluster.Cluster(fast=True, settings={"autovacuum": "off"}) as db:
+        w = pgcluster.World(db)
+        yield db, w, w.inboxes[0]
+
+
+def test_a_claim_reads_what_it_takes(alone):
     """Not the whole queue, whose order has an index."""
+    db, w, x = alone
     for _ in range(60):
         approved(w, x)
     c = db.connect("postgres")
@@ -228,8 +239,9 @@ def test_a_claim_reads_what_it_takes(db, w, x):
         c.close()
 
 
-def test_a_set_reads_what_it_names(db, w, x):
+def test_a_set_reads_what_it_names(alone):
     """And not all between its ends, however small it all was once."""
+    db, w, x = alone
     few = leased(w, [approved(w, x) for _ in range(9)])[1]
     every = leased(w, [approved(w, x) for _ in range(180)])[1]
     far = every[::20]

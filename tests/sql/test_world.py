@@ -305,8 +305,39 @@ class Player:
                 self.sent.append(m)
         self.log.append(("submit_batch_1", [g["status"] for g in got]))
 
+    def rule_step(self):
+        """A rule lets one go and is ended, at whatever moment of the walk:
+        no chance of one call after the other makes sure of it."""
+        x, r = self.box(), self.rnd
+        cur = self.su.cursor()
+        for table in "global_pause", "tenant", "inbox":
+            cur.execute("UPDATE d.%s SET paused_at = NULL "
+                        "WHERE paused_at IS NOT NULL" % table)
+        cur.execute("SELECT mode, mode_epoch FROM d.inbox WHERE inbox_id = "
+                    "%s", (x.inbox,))
+        mode, epoch = cur.fetchone()
+        if mode not in (1, 2):
+            mode, epoch = 2, self.w.mode(x, 2)
+        rcpt = "r%d@rule.example" % r.randrange(10**9)
+        self.w.step_up(self.w.root)
+        (rule,) = call(self.conns["l_review"], "allow_set_1", s=self.w.root,
+                       tenant=x.tenant, inbox=x.inbox, entry=rcpt,
+                       uses=r.choice([1, 9]), days=1, reason="r")
+        m = x.message([rcpt], findings_set=1, relay_box=b"r" * 200,
+                      tag=b"g" * 32, tag_mode=mode, tag_mode_epoch=epoch,
+                      expiry=int((time.time() + 3600) * 1e6))
+        got = submit(self.conns["l_gateway"], m)
+        if got["status"] == 202:
+            self.sent.append(m)
+        end = call(self.conns["l_review"], "allow_end_1", s=self.w.root,
+                   rule=rule["rule_id"])
+        self.log.append(("a rule", rule["status"], got["status"],
+                         got["state"], end[0]["status"]))
+
     def step(self):
         r = self.rnd
+        if r.random() < .01:
+            return self.rule_step()
         if r.random() < .22:
             return self.submit_step()
         role = r.choice(["l_gateway", "l_review", "l_review", "l_worker",
