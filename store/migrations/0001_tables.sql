@@ -132,7 +132,9 @@ CREATE TABLE d.inbox (
 	suspended_at timestamptz,
 	deleted_at timestamptz,
 	alarm text,
-	-- Has an allow rule of it been ended? Then the sweep looks for its mail.
+	-- Was its mode ever made stricter, an allow rule of it ever ended? Then the
+	-- sweep looks for its mail.
+	lowered boolean NOT NULL DEFAULT false,
 	rules_ended boolean NOT NULL DEFAULT false,
 	plan text NOT NULL DEFAULT 'default',
 	lim_hour int NOT NULL CHECK (lim_hour >= 0),
@@ -164,6 +166,8 @@ CREATE TABLE d.inbox (
 	FOREIGN KEY (tenant_id, plan) REFERENCES d.plan,
 	CHECK (address = local_part || '@' || domain));
 CREATE INDEX inbox_test ON d.inbox (tenant_id) WHERE test;
+CREATE INDEX inbox_swept ON d.inbox (tenant_id, inbox_id)
+	WHERE lowered OR rules_ended;
 
 CREATE TABLE d.address (
 	domain text NOT NULL,
@@ -747,7 +751,7 @@ CREATE INDEX send_q_domain ON d.send_q (aside, domain, vt)
 CREATE INDEX send_q_due ON d.send_q (due_at)
 	WHERE lease IS NULL AND aside = 3;
 CREATE INDEX send_q_stale ON d.send_q (stale_at) WHERE lease IS NULL;
-CREATE INDEX send_q_policy ON d.send_q (tenant_id, inbox_id)
+CREATE INDEX send_q_policy ON d.send_q (tenant_id, inbox_id, mode)
 	WHERE mode IS NOT NULL;
 CREATE INDEX send_q_lease ON d.send_q (lease_until) WHERE lease IS NOT NULL;
 

@@ -734,6 +734,7 @@ BEGIN
 	ELSE
 		NEW.mode_epoch := OLD.mode_epoch;
 	END IF;
+	NEW.lowered := OLD.lowered OR NEW.mode < OLD.mode;
 	IF NEW.lim_hour <> OLD.lim_hour OR NEW.lim_day <> OLD.lim_day
 	    OR NEW.lim_month <> OLD.lim_month OR NEW.lim_held <> OLD.lim_held
 	    OR NEW.lim_bytes <> OLD.lim_bytes THEN

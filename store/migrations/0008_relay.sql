@@ -1074,6 +1074,8 @@ DECLARE
 	c int;
 	k int;
 	most int := least(greatest(coalesce(lim, 100), 1), 1000);
+	gated smallint := (SELECT max(u.mode) FROM d.mode_rule u
+	    WHERE NOT u.releases);
 	now_at timestamptz := clock_timestamp();
 	na bigint;
 BEGIN
@@ -1130,17 +1132,24 @@ BEGIN
 	IF c > 0 OR k > 0 THEN
 		RETURN;
 	END IF;
-	-- Released by a mode that is stricter now, or by a rule that was ended.
+	-- Released by a mode that is stricter now, or by a rule that was ended: of
+	-- the inboxes of which it can be so, and no mail of which it is not. (A
+	-- mode that releases asks no rule.)
 	c := 0;
-	FOR g IN SELECT y.tenant_id, y.message_id, y.stricter FROM (
-	    SELECT DISTINCT ON (q.message_id, q.tenant_id) q.tenant_id,
-	    q.inbox_id, q.message_id, x.mode < q.mode AS stricter
-	    FROM d.send_q q JOIN d.inbox x
-	        ON x.tenant_id = q.tenant_id AND x.inbox_id = q.inbox_id
-	        AND (x.mode < q.mode OR x.rules_ended AND d.rule_ended(
-	            q.message_id, q.tenant_id, q.version, q.round))
-	    WHERE q.mode IS NOT NULL AND q.lease IS NULL
-	    ORDER BY q.message_id, q.tenant_id LIMIT most) y
+	FOR g IN SELECT y.tenant_id, y.message_id, bool_or(y.stricter) AS stricter
+	    FROM (SELECT x.tenant_id, x.inbox_id, z.message_id, z.stricter
+	        FROM (SELECT i.tenant_id, i.inbox_id, i.mode, i.rules_ended
+	            FROM d.inbox i WHERE i.lowered OR i.rules_ended OFFSET 0) x
+	        JOIN LATERAL (SELECT q.message_id, true AS stricter FROM d.send_q q
+	            WHERE q.tenant_id = x.tenant_id AND q.inbox_id = x.inbox_id
+	            AND q.mode > x.mode AND q.lease IS NULL
+	            UNION ALL SELECT q.message_id, false FROM d.send_q q
+	            WHERE x.rules_ended AND q.tenant_id = x.tenant_id
+	            AND q.inbox_id = x.inbox_id AND q.mode <= gated
+	            AND q.lease IS NULL AND d.rule_ended(q.message_id,
+	                q.tenant_id, q.version, q.round) OFFSET 0) z ON true
+	        LIMIT most) y
+	    GROUP BY y.tenant_id, y.inbox_id, y.message_id
 	    ORDER BY y.tenant_id, y.inbox_id LOOP
 		c := c + d.sweep_one(g.tenant_id, g.message_id, CASE
 		    WHEN g.stricter THEN 'tightened' ELSE 'rule_ended' END,
