@@ -129,8 +129,8 @@ test_one_tries_alone(void **state)
 		assert_int_equal(dest_is_wanted(d, "dead.example", now),
 		    tries[i] != DEST_UNREACHED);
 		dests_look(d);
-		assert_int_equal(claim(d, 49, now),
-		    tries[i] != DEST_UNREACHED ? 49 : 0);
+		assert_int_equal(
+		    claim(d, 49, now), tries[i] != DEST_UNREACHED ? 49 : 0);
 	}
 	assert_int_equal(claimed, 0);
 	dests_free(d);
