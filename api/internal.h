@@ -127,6 +127,8 @@ struct http_request *api_call_end(struct api_call *call);
 
 /* NULL and `fault` unless it is one JSON object, at most 32 deep. */
 json_t *api_json_object(const char *p, size_t n, struct api_fault *fault);
+/* The same, of an object or an array. */
+json_t *api_json_any(const char *p, size_t n, struct api_fault *fault);
 /* All members are among `names` (NULL at the end). */
 void api_json_known(
     json_t *root, const char *const *names, struct api_fault *fault);

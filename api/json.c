@@ -54,7 +54,7 @@ is_too_deep(const char *p, size_t n)
 }
 
 json_t *
-api_json_object(const char *p, size_t n, struct api_fault *fault)
+api_json_any(const char *p, size_t n, struct api_fault *fault)
 {
 	json_error_t err;
 	json_t *root;
@@ -70,7 +70,15 @@ api_json_object(const char *p, size_t n, struct api_fault *fault)
 		    "line %d column %d: %s", err.line, err.column, err.text);
 		return NULL;
 	}
-	if (!json_is_object(root)) {
+	return root;
+}
+
+json_t *
+api_json_object(const char *p, size_t n, struct api_fault *fault)
+{
+	json_t *root = api_json_any(p, n, fault);
+
+	if (root != NULL && !json_is_object(root)) {
 		api_fault_set(
 		    fault, E_MALFORMED_JSON, NULL, "not a JSON object");
 		json_decref(root);

@@ -39,7 +39,8 @@ struct bridge {
 struct call {
 	TAILQ_ENTRY(call) link;
 	CURL *easy;
-	json_t *id; /* NULL: a notification, which has no answer */
+	/* NULL: a notification, which has no answer; of a batch an array */
+	json_t *id;
 	struct buf out, answer;
 	char why[CURL_ERROR_SIZE];
 };
@@ -54,13 +55,28 @@ say(const char *p, size_t n)
 	(void)fflush(stdout);
 }
 
+static json_t *
+error_of(json_t *id, int code, const char *message)
+{
+	return json_pack("{s:s, s:O?, s:{s:i, s:s}}", "jsonrpc", "2.0", "id",
+	    id, "error", "code", code, "message", message);
+}
+
+/* To each that asked in a batch. */
 static void
 say_error(json_t *id, int code, const char *message)
 {
-	json_t *doc = json_pack("{s:s, s:O?, s:{s:i, s:s}}", "jsonrpc", "2.0",
-	    "id", id, "error", "code", code, "message", message);
-	char *text = json_dumps(doc, JSON_COMPACT);
+	json_t *doc, *one;
+	char *text;
+	size_t i;
 
+	if (json_array_size(id) > 0)
+		doc = json_array();
+	else
+		doc = error_of(json_is_array(id) ? NULL : id, code, message);
+	json_array_foreach(id, i, one)
+	    json_array_append_new(doc, error_of(one, code, message));
+	text = json_dumps(doc, JSON_COMPACT);
 	say(text, strlen(text));
 	free(text);
 	json_decref(doc);
@@ -136,18 +152,44 @@ start_call(struct bridge *b, struct str line, json_t *id)
 	TAILQ_INSERT_TAIL(&b->calls, call, link);
 }
 
+/* NULL: nobody asks. What is no message at all is answered without an id. */
+static json_t *
+ids_of(json_t *batch)
+{
+	json_t *ids = json_array(), *one, *id;
+	bool asks = json_array_size(batch) == 0;
+	size_t i;
+
+	json_array_foreach(batch, i, one)
+	{
+		id = json_object_get(one, "id");
+		if (id != NULL)
+			json_array_append(ids, id);
+		asks |= id != NULL || !json_is_object(one);
+	}
+	if (asks)
+		return ids;
+	json_decref(ids);
+	return NULL;
+}
+
 static void
 take_line(struct bridge *b, struct str line)
 {
-	json_t *doc;
+	json_t *doc, *ids;
 
 	if (str_trim(line).n == 0)
 		return;
 	doc = json_loadb(line.p, line.n, JSON_REJECT_DUPLICATES, NULL);
-	if (!json_is_object(doc))
-		say_error(NULL, RPC_PARSE_ERROR, "not a JSON object");
-	else
+	if (json_is_object(doc)) {
 		start_call(b, line, json_object_get(doc, "id"));
+	} else if (json_is_array(doc)) {
+		ids = ids_of(doc);
+		start_call(b, line, ids);
+		json_decref(ids);
+	} else {
+		say_error(NULL, RPC_PARSE_ERROR, "not a JSON object");
+	}
 	json_decref(doc);
 }
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: ISC
 """The MCP door: raw JSON-RPC, and the official client of the SDK."""
 
+import http.client
 import json
 import os
 import re
+import ssl
 import subprocess
 
 import pytest
@@ -231,8 +233,9 @@ def test_what_is_no_call(bot):
                                   dict(doc, jsonrpc="2.0", id="a"))
         assert (status, got["error"]["code"], got["id"]) == (200, code, "a")
     for body, code in ((b"{", -32700), (b"[]", -32600),
-                       (b'\n[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
-                        -32600), (b'"x"', -32700),
+                       (b"[%s]" % b",".join([b'{"jsonrpc":"2.0","id":1,'
+                                             b'"method":"ping"}'] * 21),
+                        -32600), (b'"x"', -32700), (b"[" * 40, -32700),
                        (b'{"id":1,"method":"ping"}', -32600)):
         status, _, got = bot.call("POST", "/mcp", body, {
             "Content-Type": "application/json"})
@@ -243,6 +246,68 @@ def test_what_is_no_call(bot):
         "jsonrpc": "2.0", "method": "notifications/initialized"})
     assert (status, got) == (202, b"")
     assert rpc(bot, "ping")[2]["result"] == {}
+
+
+def batch(agent, *messages, **http):
+    return agent.call("POST", "/mcp", [dict(m, jsonrpc="2.0")
+                                       if isinstance(m, dict) else m
+                                       for m in messages],
+                      {k.replace("_", "-"): v for k, v in http.items()})
+
+
+def test_a_batch_of_the_revision_that_has_them(bot):
+    """All that it asks is answered, in its order, once each."""
+    def tool(n, name, **args):
+        return {"id": n, "method": "tools/call",
+                "params": {"name": name, "arguments": args}}
+    note = {"method": "notifications/initialized"}
+    for http in ({}, {"MCP_Protocol_Version": "2025-03-26"}):
+        status, _, got = batch(
+            bot, {"id": "a", "method": "ping"}, note,
+            tool(1, "send", to=["ada@example.org"], subject="one of many",
+                 duplicate=True),
+            tool(2, "read", message_id="msg_" + "0" * 26), 7,
+            {"id": "b", "method": "none"}, tool(3, "none"),
+            {"id": 4, "method": "initialize", "params": {}},
+            {"id": 5, "result": {}}, tool(6, "whoami"), **http)
+        assert status == 200
+        assert [m["id"] for m in got] == ["a", 1, 2, None, "b", 3, 4, 6]
+        assert got[0]["result"] == {}
+        assert got[1]["result"]["structuredContent"]["status"] == "held"
+        assert got[2]["result"]["isError"]
+        assert [m["error"]["code"] for m in got[3:7]] == [
+            -32600, -32601, -32602, -32600]
+        assert got[7]["result"]["structuredContent"]["principal"]
+    assert batch(bot, {"id": 1, "method": "ping"})[2] == [
+        {"jsonrpc": "2.0", "id": 1, "result": {}}]
+    status, _, got = batch(bot, note, note)
+    assert (status, got) == (202, b"")
+    for newer in ("2025-06-18", "2025-11-25"):
+        status, _, got = batch(bot, {"id": 1, "method": "ping"},
+                               MCP_Protocol_Version=newer)
+        assert (status, got["error"]["code"]) == (400, -32600)
+
+
+def test_a_batch_whose_client_hangs_up(gate, bot):
+    """It goes with its client, from the middle of a call."""
+    before = gate.count()
+
+    def tool(n, name, **args):
+        return {"jsonrpc": "2.0", "id": n, "method": "tools/call",
+                "params": {"name": name, "arguments": args}}
+    body = json.dumps([
+        tool(1, "send", **dict(MAIL, subject="hangs up", duplicate=True)),
+        tool(2, "wait", timeout=60), tool(3, "send", **MAIL)])
+    context = ssl.create_default_context(cafile=gate.ca_file)
+    c = http.client.HTTPSConnection("127.0.0.1", gate.api_port,
+                                    context=context)
+    c.request("POST", "/mcp", body, {
+        "Content-Type": "application/json",
+        "Authorization": "Bearer " + bot.key})
+    postern.wait_until("the first", lambda: gate.count() == before + 1)
+    c.close()
+    assert rpc(bot, "ping")[2]["result"] == {}
+    assert gate.count() == before + 1
 
 
 def test_numbers_and_nulls_of_clients(bot):
@@ -349,6 +414,23 @@ def test_the_program_has_an_answer_for_each(gate):
         5, {"code": -32600, "message": "no JSON-RPC 2.0"})
     got = bridge(gate, (ping % 6).rstrip())  # the last line has no end
     assert got == [{"jsonrpc": "2.0", "id": 6, "result": {}}]
+
+
+def test_the_program_takes_batches(gate):
+    ping = '{"jsonrpc":"2.0","id":%d,"method":"ping"}'
+    note = '{"jsonrpc":"2.0","method":"notifications/x"}'
+    two = "[%s,%s,%s]\n" % (ping % 1, note, ping % 2)
+    pong = [{"jsonrpc": "2.0", "id": n, "result": {}} for n in (1, 2)]
+    assert bridge(gate, two + "[%s]\n" % note) == [pong]
+    # Nobody who asked is left without an answer.
+    for key, url, says in (("pst_live_none", None, "unknown_api_key"),
+                           (None, "https://127.0.0.1:1", "does not answer")):
+        (got,) = bridge(gate, two, key, url)
+        assert [m["id"] for m in got] == [1, 2], got
+        assert all(says in m["error"]["message"] for m in got)
+    assert bridge(gate, "[%s]\n" % note, "pst_live_none") == []
+    (got,) = bridge(gate, "[]\n")
+    assert (got["id"], got["error"]["code"]) == (None, -32600)
 
 
 def test_the_program_ends_with_its_reader(gate):
