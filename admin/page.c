@@ -385,6 +385,7 @@ page_done(struct page *page, const char *path, const char *said)
 
 	buf_printf(&to, "%s%csaid=%s", path,
 	    strchr(path, '?') != NULL ? '&' : '?', said);
+	session_answered(page->who, buf_cstr(&to));
 	http_reply_redirect(page->req, buf_cstr(&to));
 	buf_free(&to);
 }

@@ -11,6 +11,7 @@
 #include "store/operator.h"
 
 struct admin;
+struct admin_past;
 struct http_request;
 
 #define SESSION_COOKIE "__Host-sid"
@@ -24,6 +25,8 @@ struct admin_who {
 	struct arena mem;
 	char csrf[SESSION_CSRF];
 	bool only_gone; /* session_only() says 0, whatever was sent */
+	struct admin_past *past; /* of the secret it had; NULL: not turned */
+	unsigned past_n; /* while that is it */
 };
 
 /*
@@ -52,6 +55,15 @@ struct session_next {
 void session_next(struct session_next *next);
 void session_turned(
     struct http_request *req, struct admin_who *who, struct session_next *next);
+
+/*
+ * Who presses a button twice, without scripts, comes once more with the secret
+ * of before: it is told what the first did, and nothing is done. NULL: it is
+ * of no session of this process that went on in the last minute.
+ */
+struct admin_past *session_past(struct admin *admin, const struct secret *s);
+/* The request of a turned session is answered by this redirect. */
+void session_answered(const struct admin_who *who, const char *to);
 
 /* Begin, and end, a session in the browser. */
 void session_set_cookie(struct http_request *req, const struct secret *s);

@@ -36,8 +36,13 @@ step_up_given(struct page *page)
 static void
 fail(struct step_up *s, const char *error)
 {
+	struct page *page = s->page;
+
 	secret_wipe(&s->next.secret);
-	s->page->step_up_error = error;
+	/* A second press, whatever it was refused for. */
+	if (session_past(page->admin, &page->who->op.session) != NULL)
+		error = "twice";
+	page->step_up_error = error;
 	s->wrong(s->page);
 }
 

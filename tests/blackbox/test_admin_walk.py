@@ -426,6 +426,83 @@ def test_an_undo_that_came_second(town):
     pause(False)
 
 
+def password_form(town, pages, box):
+    """(path, fields) of a form that asks for the password, as it is seen."""
+    at = "/inbox/%d.%d" % (box.tenant_id, box.inbox_id)
+    status, _, text = pages.call("GET", at)
+    assert status == 200
+    return at + "/suspend", {
+        "csrf": re.search('name="csrf" value="([^"]+)"', text)[1],
+        "to": "on", "reason": "pressed twice",
+        "password": town.operator_password}
+
+
+def suspended(town, box):
+    return town.sql("SELECT suspended_at FROM d.inbox WHERE inbox_id = %s",
+                    box.inbox_id)[0]["suspended_at"]
+
+
+def test_a_form_with_a_password_sent_twice(town):
+    """Without scripts nothing keeps one from pressing twice; the second comes
+    with the cookie of before, and is told what the first did (0099)."""
+    box, pages = town.boxes[0], Pages(town)
+    path, form = password_form(town, pages, box)
+    status, first, _ = pages.call("POST", path, form)
+    assert status == 303 and "said=changed" in first["Location"]
+    assert first["Set-Cookie"].split(";")[0] != pages.cookie
+    since = suspended(town, box)
+    assert since
+    status, second, _ = pages.call("POST", path, form)
+    assert (status, second["Location"]) == (303, first["Location"])
+    assert "Set-Cookie" not in second and suspended(town, box) == since
+    # Another one did nothing, and is not told what that one did; nor is a
+    # page shown to the cookie of before.
+    status, _, text = pages.call("POST", path.replace("suspend", "mode"),
+                                 dict(form, to_mode="0"))
+    assert status == 409 and "Sent twice" in text
+    assert pages.call("GET", "/q")[1]["Location"] == "/login"
+    pages.cookie = first["Set-Cookie"].split(";")[0]
+    assert pages.call("GET", first["Location"])[0] == 200
+    # One that was refused says so again.
+    pages = Pages(town)
+    path, form = password_form(town, pages, box)
+    path = path.replace("suspend", "allow")
+    form = dict(form, entry="@gmail.com", uses="1", days="1")
+    told = [pages.call("POST", path, form)[1]["Location"] for _ in range(2)]
+    assert "error=" in told[0] and told[1] == told[0]
+    town.step_up()
+    town.api("suspend_1", town.session, box.tenant_id, box.inbox_id, False,
+             "a test", user="l_review")
+
+
+def test_both_of_two_presses_at_once(town):
+    """Both are let in before one has confirmed: one of them does it."""
+    box, pages, got = town.boxes[0], Pages(town), []
+    path, form = password_form(town, pages, box)
+    lock = town.connect()
+    lock.autocommit = False
+    with lock.cursor() as cur:
+        cur.execute("SELECT 1 FROM d.operator_session ORDER BY created_at "
+                    "DESC LIMIT 1 FOR UPDATE")
+    threads = [threading.Thread(target=lambda: got.append(
+        pages.call("POST", path, form)[1]["Location"])) for _ in range(2)]
+    for t in threads:
+        t.start()
+    postern.wait_until("both confirm", lambda: len(town.sql(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+        "query LIKE '%%step_up_password%%'")) == 2)
+    lock.rollback()
+    lock.close()
+    for t in threads:
+        t.join()
+    assert sorted(x.split("?")[1] for x in got) == ["error=twice",
+                                                    "said=changed"]
+    assert suspended(town, box)
+    town.step_up()
+    town.api("suspend_1", town.session, box.tenant_id, box.inbox_id, False,
+             "a test", user="l_review")
+
+
 def test_a_form_of_another_session(town):
     """Every action of the program's own table: told so, and nothing else is
     read of a request that was answered."""
