@@ -433,13 +433,15 @@ BEGIN
 	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
 	    FROM d.job_item z WHERE z.job_id = job AND z.ix >= j.next_ix
 	    AND z.ix < j.next_ix + most;
+	-- The counters of their inboxes in the order in which all take several.
 	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
-	    AND z.ix >= j.next_ix AND z.ix < j.next_ix + most ORDER BY z.ix LOOP
+	    AND z.ix >= j.next_ix AND z.ix < j.next_ix + most
+	    ORDER BY z.tenant_id, z.inbox_id, z.ix LOOP
 		what := d.job_reject(o.operator_id, j, i);
 		UPDATE d.job_item z SET outcome = what WHERE z.job_id = job
 		    AND z.ix = i.ix AND z.tenant_id = i.tenant_id;
 		good := good + (what = 'rejected')::int;
-		at := i.ix + 1;
+		at := greatest(at, i.ix + 1);
 	END LOOP;
 	-- Nothing seen where something should be: it is in no scope any more.
 	IF at = j.next_ix THEN
@@ -687,17 +689,19 @@ BEGIN
 	    FROM (SELECT z.message_id, z.tenant_id FROM d.job_item z
 	    WHERE z.job_id = job AND z.ix < j.undo_ix AND z.ix > 0
 	    AND z.outcome = 'approved' ORDER BY z.ix DESC LIMIT most) y;
-	-- The newest first: the oldest are the likeliest to have left.
-	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
-	    AND z.ix < j.undo_ix AND z.ix > 0 AND z.outcome = 'approved'
-	    ORDER BY z.ix DESC LIMIT most LOOP
+	-- The newest first: the oldest are the likeliest to have left. Among these
+	-- the counters of their inboxes are taken in order, as by job_reject_1.
+	FOR i IN SELECT y.* FROM (SELECT z.* FROM d.job_item z
+	    WHERE z.job_id = job AND z.ix < j.undo_ix AND z.ix > 0
+	    AND z.outcome = 'approved' ORDER BY z.ix DESC LIMIT most) y
+	    ORDER BY y.tenant_id, y.inbox_id, y.ix LOOP
 		SELECT z.* INTO r FROM api.undo_1(s, i.message_id, i.version,
 		    i.round) z;
 		UPDATE d.job_item z SET outcome = CASE WHEN r.status = 200
 		    THEN 'taken_back' ELSE 'left_already' END
 		    WHERE z.job_id = job AND z.ix = i.ix;
 		good := good + (r.status = 200)::int;
-		j.undo_ix := i.ix;
+		j.undo_ix := least(j.undo_ix, i.ix);
 		most := most - 1;
 	END LOOP;
 	IF most > 0 THEN

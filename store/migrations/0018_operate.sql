@@ -326,8 +326,14 @@ BEGIN
 	UPDATE d.tenant y SET disabled_at = coalesce(y.disabled_at,
 	    clock_timestamp()), deleted_at = coalesce(y.deleted_at,
 	    clock_timestamp()), name = '' WHERE y.tenant_id = tenant;
+	-- All inboxes first, so that nothing comes to them; then all that waits, and
+	-- only then, one after the other, their counters (d.states_hold).
+	PERFORM 1 FROM d.inbox y WHERE y.tenant_id = tenant
+	    AND y.deleted_at IS NULL ORDER BY y.inbox_id FOR UPDATE;
+	PERFORM d.states_hold(array_agg(y.message_id), array_agg(y.tenant_id))
+	    FROM d.state y WHERE y.tenant_id = tenant AND y.state IN (1, 2, 9);
 	FOR x IN SELECT y.inbox_id FROM d.inbox y WHERE y.tenant_id = tenant
-	    AND y.deleted_at IS NULL ORDER BY y.inbox_id FOR UPDATE LOOP
+	    AND y.deleted_at IS NULL ORDER BY y.inbox_id LOOP
 		c := c + d.inbox_end(tenant, x.inbox_id, o.actor, reason);
 		n := n + 1;
 	END LOOP;
