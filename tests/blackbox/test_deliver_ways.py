@@ -76,7 +76,7 @@ class Ways(Town):
             (1, self.suspend), (3, self.resume), (1, self.block),
             (1, self.tighten), (1, self.rule), (2, self.names),
             (2, self.kill), (1, self.terminate), (1, self.hang_up),
-            (9, self.route), (5, self.unroute), (2, self.run_out),
+            (10, self.route), (5, self.unroute), (2, self.run_out),
             (3, self.move), (2, self.reload), (2, self.lapse),
             (2, self.policy)) for _ in range(n)]
         for box in self.boxes:
@@ -121,11 +121,12 @@ class Ways(Town):
         if len(self.live()) > 6:
             return self.unroute()
         rng = self.rng
-        action = rng.choice(["relay"] * 5 + ["tls"] * 3 + ["suspend"] * 2 +
+        action = rng.choice(["relay"] * 4 + ["tls"] * 4 + ["suspend"] * 2 +
                             ["bounce"])
-        domain = rng.choice(self.domains + ["*"] * (
-            8 if action == "relay" else 1))
         box, scope = rng.choice(self.boxes), rng.randrange(3)
+        domain = "*" if rng.random() < (
+            .6 if action == "tls" or action == "relay" and scope == 2
+            else .1) else rng.choice(self.domains)
         words = [[], ["--tenant", box.slug], ["--inbox", box.address]][scope]
         x = Span((0, 0), action=action, domain=domain, host=None, port=None,
                  login=None, tenant=box.tenant_id if scope else None,
@@ -136,7 +137,7 @@ class Ways(Town):
         if x.login:
             words += ["--login", x.login[0], "--secret-file",
                       self.secret(x.login[1])]
-        runs_out = rng.random() < .4
+        runs_out = rng.random() < .3
         if runs_out:
             words += ["--expires", "%ds" % rng.randint(1, 4)]
         lo = time.time()
@@ -368,11 +369,12 @@ def test_ways(r):
     for _ in range(STEPS):
         town.step()
     town.rest()
-    wrong = WayJudge(town).judge()
+    judge = WayJudge(town)
+    wrong = judge.judge()
     states = collections.Counter(states_of(r))
     print("seed", SEED, len(town.mail), "messages", len(r.house.book), "dots",
           sum(r.house.did.values()), "wrongs", dict(states),
-          len(r.house.logins), "logins",
+          len(r.house.logins), "logins", dict(judge.went),
           sorted(town.did.items(), key=str))
     for what in wrong:
         print(*what)

@@ -10,6 +10,7 @@ or not. A dot is right if one of the ways that were open at some moment from
 the claim to the dot leads where it came.
 """
 import calendar
+import collections
 import itertools
 import re
 import time
@@ -154,6 +155,7 @@ def moment(text):
 class WayJudge(Judge):
     def __init__(self, town):
         self.map, self.claims = town.map, {}
+        self.went = collections.Counter()
         for w in town.ever:
             for e in w.events:
                 if e["event"] == "deliver.claim":
@@ -168,6 +170,8 @@ class WayJudge(Judge):
         domain = dot["rcpts"][0].split("@")[1]
         ways = self.map.ways(a, dot["at"], m.box, domain)
         why = []
+        self.went[" or ".join(sorted("%s %s" % x[:2] if x[0] in (
+            "mx", "via") else x[0] for x in ways))] += 1
         for kind, *how in ways:
             if kind == "mx":
                 why.append(self.map.by_mx(
