@@ -6,6 +6,7 @@ inbox, tenant and domain, until it ends or is lifted.
 import hashlib
 import json
 import socket
+import time
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.blackbox.test_deliver_mx import may_listen
 from tests.fake.dns import FakeDns
 from tests.fake.mx import CLOSE, FakeMx
 from tests.lib import postern
+from tests.lib.pages import public_id
 from tests.lib.relaying import PASSWORD, USER, Relaying
 
 ONE = "127.31.0.1"
@@ -213,6 +215,46 @@ def test_the_nearest_rule_decides(r, domain):
     assert len(r.mx.messages) == 1
     rule(r, "bounce", "*", "--inbox", box.address)
     r.wait_state(mid, "bounced")
+
+
+@pytest.fixture
+def waits(r, domain):
+    """One message has the place, another waits for it, made ready a second
+    and more ago; what was made ready before is read again."""
+    gate = r.one.hold("dot")
+    first = r.submit(rcpts=["ann@" + domain])
+    gate.reached()
+    mark = r.worker.mark()
+    second = r.submit(rcpts=["bob@" + domain])
+    r.worker.wait("deliver.claim", since=mark, message=public_id(second))
+    claimed = time.monotonic()
+    postern.wait_until("what is ready to be old",
+                       lambda: time.monotonic() - claimed > 1.5)
+
+    def go():
+        gate.open()
+        r.wait_state(first, "sent")
+        return second
+    yield go
+    gate.open()
+
+
+def test_a_host_is_ruled_while_mail_waits(r, domain, waits):
+    via(r, domain)
+    r.wait_state(waits(), "sent")
+    assert [m["rcpts"] for m in r.one.messages] == [["ann@" + domain]]
+    assert [m["rcpts"] for m in r.mx.messages] == [["bob@" + domain]]
+
+
+def test_a_domain_is_left_alone_while_mail_waits(r, domain, waits):
+    rule(r, "suspend", domain)
+    mid = waits()
+    postern.wait_until("it to be given back", lambda: r.sql(
+        "SELECT 1 FROM d.send_q WHERE message_id = %s AND lease IS NULL", mid))
+    assert len(r.one.messages) == 1
+    r.signed_in("route", "remove", number(r), "--reason", "well again")
+    r.due(mid)
+    r.wait_state(mid, "sent")
 
 
 def test_a_tenants_host_is_not_in_our_network(r, domain):

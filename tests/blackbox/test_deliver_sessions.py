@@ -104,6 +104,18 @@ def test_an_authority_that_is_believed_no_more(r, when):
     assert len(r.one.messages) == 1
 
 
+def test_a_rule_without_a_login(r):
+    """The smarthost's is for the smarthost."""
+    r.one.offers += ("AUTH PLAIN",)
+    r.dns.a("ann.example", ONE)
+    r.set_conf("deliver", smarthost="shared.example:25", smarthost_user=USER)
+    r.start_worker()
+    rule(r, "relay", "bob.example", "--via", "ann.example:25")
+    to(r, "bob.example", "sent")
+    to(r, "ann.example", "sent")
+    assert [m["login"] for m in r.one.messages] == [None, (USER, PASSWORD)]
+
+
 def test_a_reload_before_mail(r):
     """Also of who asks the database whether it may begin."""
     r.set_conf("deliver", smarthost="shared.example:25")

@@ -21,7 +21,7 @@ import pytest
 from tests.blackbox.test_deliver_mx import may_listen
 from tests.blackbox.test_deliver_walk import Mail, Town, states_of
 from tests.fake import wild
-from tests.fake.dns import MX, REFUSED, SERVFAIL, TXT, FakeDns, packed
+from tests.fake.dns import A, MX, REFUSED, SERVFAIL, TXT, FakeDns, packed
 from tests.fake.ways import WayHouse, WayMx
 from tests.lib import postern
 from tests.lib.faults import Certificates, Policies, policy
@@ -45,10 +45,10 @@ DANE = {"h1.example": "match", "h2.example": "match",
 ONE, TWO, LAST = ("acme", "a secret"), ("acme", "a2"), ("beta", "b secret")
 SMART = {"s1.example": (587, {(USER, PASSWORD), ONE, LAST}),
          "s2.example": (465, {TWO, LAST}), "s3.example": (587, {ONE, LAST})}
-VIA = [("s1.example", 587, ONE), ("s1.example", 587, LAST)] * 3 + [
+VIA = [("s1.example", 587, ONE), ("s1.example", 587, LAST),
+       ("h1.example", 25, None), ("h5.example", 25, None)] * 2 + [
     ("s1.example", 587, ("acme", "guessed")), ("s2.example", 465, TWO),
     ("s2.example", 465, LAST), ("s3.example", 587, ONE),
-    ("h1.example", 25, None), ("h5.example", 25, None),
     ("h4.example", 25, None)]
 MOVING = ["p%d.example" % i for i in range(4)]
 STS = {"e0.example": ["h1.example", "h4.example"],
@@ -68,7 +68,7 @@ class Ways(Town):
         r.add_tenant("beta", "beta.example")
         for i in range(2):
             self.add_box("b%d@beta.example" % i, "beta")
-        self.map, self.ill, self.seen, self.resting = r.map, None, 0, False
+        self.map, self.seen, self.resting = r.map, 0, False
         self.acts = [a for n, a in (
             (24, self.submit), (2, self.approve), (1, self.undo),
             (2, self.cancel), (1, self.withdraw), (3, self.settle),
@@ -213,9 +213,10 @@ class Ways(Town):
                 (rng.choice((10, 20)), h)
                 for h in rng.sample(HOSTS, rng.randint(1, 3))]
         lo = time.time()
-        self.r.dns.records[domain] = {MX: [
-            struct.pack(">H", p) + packed(h) for p, h in hosts or
-            [(0, ".")]]}
+        self.r.dns.records[domain] = {  # with MX an address means nothing
+            A: [socket.inet_aton(ADDRESSES["h4.example"])], MX: [
+                struct.pack(">H", p) + packed(h)
+                for p, h in hosts or [(0, ".")]]}
         hi = time.time()
         for x in self.map.mx:
             if x.domain == domain and x.until is None:
@@ -226,19 +227,20 @@ class Ways(Town):
     def names(self):
         """Also those of hosts, of their keys and of policies."""
         dns, now = self.r.dns, time.time()
-        if self.ill and self.rng.random() < .5:
-            dns.failing.clear()
-            self.ill.end(now, time.time())
-            self.ill = None
+        if dns.failing and self.rng.random() < .5:
+            self.names_well()
             return "well"
-        if self.ill is None:
-            self.ill = Span((now, now))
-            self.map.ill.append(self.ill)
-        dns.fail(self.rng.choice(
+        name = self.rng.choice(
             self.domains + HOSTS + ["_25._tcp." + h for h in HOSTS] +
-            ["_mta-sts." + d for d in STS]),
-            self.rng.choice((SERVFAIL, REFUSED)))
+            ["_mta-sts." + d for d in STS])
+        self.map.ill.append(Span((now, now), name=name))
+        dns.fail(name, self.rng.choice((SERVFAIL, REFUSED)))
         return "ill"
+
+    def names_well(self):
+        self.r.dns.failing.clear()
+        for x in self.map.ill:
+            x.end(time.time(), time.time() + 20)  # who asked may wait
 
     def policy(self, well=None):
         """What was fetched once counts, whatever becomes of it."""
@@ -271,6 +273,7 @@ class Ways(Town):
             self.mail[mid] = Mail(self.boxes[0], ["first@" + d], None, None)
             self.r.wait_state(mid, "sent")
         assert self.workers.pop().stop() == 0
+        self.policy()  # each worker looks at its first message
         self.house.calm = False
         for _ in range(3):
             self.start_worker()
@@ -290,8 +293,7 @@ class Ways(Town):
         self.reload(False)
         for d in MOVING:
             self.move([(10, "h5.example"), (20, "h4.example")], d)
-        if self.ill:
-            self.ill.end(time.time(), time.time() + 60)
+        self.names_well()
         super().rest()
 
 
@@ -375,6 +377,7 @@ def test_ways(r):
     print("seed", SEED, len(town.mail), "messages", len(r.house.book), "dots",
           sum(r.house.did.values()), "wrongs", dict(states),
           len(r.house.logins), "logins", dict(judge.went),
+          r.map.preferred, "preferred",
           sorted(town.did.items(), key=str))
     for what in wrong:
         print(*what)

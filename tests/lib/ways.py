@@ -76,6 +76,7 @@ class Map:
         self.signed, self.addresses = signed, addresses
         self.names = {a: n for n, a in addresses.items()}
         self.rules, self.confs, self.mx, self.ill = [], [], [], []
+        self.preferred = 0  # dots where a worse host was left alone
 
     def ways(self, a, b, box, domain):
         fit = [x for x in self.rules if x.meets(a, b) and
@@ -111,7 +112,8 @@ class Map:
         """It may have been no use, so that another was asked."""
         return any(x == self.addresses[host] and a <= t <= b
                    for x, t in trouble) or any(
-                       x.meets(a, b) for x in self.ill)
+                       x.name.endswith(host) and x.meets(a, b)
+                       for x in self.ill)
 
     def by_mx(self, dot, a, domain, must, trouble):
         """None, if it is right, or why not. `trouble` None: where it goes is
@@ -128,10 +130,14 @@ class Map:
         if not lists:
             return "no host of the domain"
         for hosts in lists:
-            best = min(p for p, h in hosts if h == host)
-            if trouble is None or all(self.demand(domain, h, must) is None or
-                   self.is_unwell(h, a, dot["at"], trouble)
-                   for p, h in hosts if p < best):
+            its = min(p for p, h in hosts if h == host)
+            self.preferred += any(
+                p > its and self.demand(domain, h, must) is not None
+                for p, h in hosts)
+            if trouble is None or all(
+                    self.demand(domain, h, must) is None or
+                    self.is_unwell(h, a, dot["at"], trouble)
+                    for p, h in hosts if p < its):
                 return None
         return "a better host was well"
 
