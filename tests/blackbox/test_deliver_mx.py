@@ -116,7 +116,8 @@ def test_the_next_host(r, domain, trouble):
     ("MAIL", "550 5.7.1 no", "bounced"), ("RCPT", "550 5.1.1 who", "bounced"),
     ("DATA", "554 5.6.0 no", "bounced"), ("dot", "554 5.6.0 no", "bounced"),
     ("MAIL", "450 4.7.1 grey", "deferred"),
-    ("RCPT", "451 4.7.1 grey", "deferred"), ("dot", CLOSE, "uncertain")])
+    ("RCPT", "451 4.7.1 grey", "deferred"), ("dot", CLOSE, "uncertain"),
+    ("dot", "421 4.3.2 full", "deferred")])
 def test_an_answer_is_an_answer(r, domain, verb, reply, state):
     """What a host has decided no other host is asked about."""
     r.dns.mx(domain, (10, "mx1." + domain), (20, "mx2." + domain))
