@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import pgcluster
 from pgcluster import call, call1, sha256, submit, uuid7
 from test_gate import one as value, tag
 
@@ -104,14 +105,23 @@ def test_who_moves_many_waits_without_their_counter(w, x, su, what, login):
     assert got[0]["status"] == 200
 
 
+@pytest.fixture(scope="module")
+def apart():
+    """A database of its own: other tests bring back what was stopped, and a
+    tenant that has ended does not come back."""
+    with pgcluster.Cluster(fast=True) as db:
+        yield pgcluster.World(db)
+
+
 @pytest.fixture
-def lone(w):
+def lone(apart):
     """A tenant of its own, and two inboxes in the order of their numbers."""
+    w = apart
     w.step_up(w.root)
     slug = "lone%d" % (uuid7().int % 10**9)
     t = call1(w.ctl, "tenant_create_1", s=w.root, uid=0, slug=slug,
               name="Lone", pub=os.urandom(32), priv_box=os.urandom(80))
-    t.update(slug=slug)
+    t.update(slug=slug, su=w.db.connect("postgres"))
     host = slug + ".example"
     call1(w.ctl, "domain_add_1", s=w.root, uid=0, tenant=t["tenant_id"],
           name=host, new_token="a" * 26)
@@ -134,9 +144,10 @@ def end_of(w, tenant):
                            reason="r")
 
 
-def test_the_end_of_a_tenant_waits_without_counters(w, su, lone):
+def test_the_end_of_a_tenant_waits_without_counters(apart, lone):
     """Whoever moves mail of its second inbox may want a later one of its
     first, and the counter of that, as a job over both does."""
+    w, su = apart, lone["su"]
     first, second = lone["boxes"]
     m, n, left = [stored(w, x) for x in (second, first, first)]
     assert w.approve(left)["state"] == 2  # held again, it counts again
@@ -164,8 +175,9 @@ def test_the_end_of_a_tenant_waits_without_counters(w, su, lone):
         200, 2, 3)
 
 
-def test_a_job_meets_the_end_of_a_tenant(w, su, lone):
+def test_a_job_meets_the_end_of_a_tenant(apart, lone):
     """Both over two inboxes, and the mail of the second one is older."""
+    w, su = apart, lone["su"]
     first, second = lone["boxes"]
     oldest, m, n = [stored(w, x) for x in (second, second, first)]
     rejects, ends = job(w, None, [m, n]), end_of(w, lone)
@@ -195,9 +207,10 @@ def test_a_job_meets_the_end_of_a_tenant(w, su, lone):
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_jobs_take_counters_in_one_order(w, su, lone, back):
+def test_jobs_take_counters_in_one_order(apart, lone, back):
     """Whatever the order of what they are about: who waits for the first
     counter has not the second, which another may have."""
+    w, su = apart, lone["su"]
     first, second = lone["boxes"]
     # taken back is from the end on
     ms = [stored(w, x) for x in ((first, second) if back else
