@@ -112,6 +112,19 @@ def test_the_next_host(r, domain, trouble):
     assert (row["status"], row["attempts"]) == (3, 1)
 
 
+def test_clear_is_for_the_host_whose_tls_is_broken(r, domain):
+    """The next one is asked for TLS again."""
+    r.dns.mx(domain, (10, "mx1." + domain), (20, "mx2." + domain))
+    r.dns.a("mx1." + domain, ONE)
+    r.dns.a("mx2." + domain, TWO)
+    r.one.script.update(tls=CLOSE, banner=lambda session, line:
+                        "421 4.3.2 busy" if "tls" in r.one.verbs else None)
+    send(r, domain, "sent")
+    assert r.one.verbs.count("banner") == 2 and not r.one.messages
+    (got,) = r.two.messages
+    assert got["tls"]
+
+
 @pytest.mark.parametrize("verb,reply,state", [
     ("MAIL", "550 5.7.1 no", "bounced"), ("RCPT", "550 5.1.1 who", "bounced"),
     ("DATA", "554 5.6.0 no", "bounced"), ("dot", "554 5.6.0 no", "bounced"),

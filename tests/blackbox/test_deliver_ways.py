@@ -31,7 +31,7 @@ from tests.lib.ways import Map, Span, WayJudge
 
 FULL = os.environ.get("POSTERN_FULL") == "1"
 SEED = int(os.environ.get("POSTERN_SEED", "1"))
-STEPS = 2500 if FULL else 120
+STEPS = 1500 if FULL else 120
 NET = "127.35.%d." % (os.getpid() % 250)  # the ports are all users' of the host
 DEAD, POLICY = NET + "9", NET + "20"
 CERTS = {"h1.example": "good", "h2.example": "self", "h3.example": "good",
