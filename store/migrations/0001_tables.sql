@@ -547,8 +547,11 @@ CREATE TABLE d.state (
 	detail text,
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	was smallint NOT NULL DEFAULT 0, -- before the last update (0002)
-	PRIMARY KEY (message_id, tenant_id),
-	UNIQUE (message_id, tenant_id, version, round),
+	-- A message has three or four states, and each is a new entry in all of
+	-- these: without room, pages that were filled in order of ids split, or
+	-- are searched for what may go, with each (decision 0122).
+	PRIMARY KEY (message_id, tenant_id) WITH (fillfactor = 40),
+	UNIQUE (message_id, tenant_id, version, round) WITH (fillfactor = 40),
 	CHECK (round >= 1 AND state BETWEEN 1 AND 11))
 	PARTITION BY RANGE (message_id);
 -- Plain columns: row security pushes down comparisons of columns, not of
@@ -557,11 +560,13 @@ CREATE INDEX state_held ON d.state (tenant_id, risk DESC, message_id)
 	WHERE state = 1;
 CREATE INDEX state_box ON d.state (tenant_id, inbox_id, risk DESC,
 	message_id) WHERE state = 1;
-CREATE INDEX state_past ON d.state (tenant_id, message_id) WHERE state <> 1;
+CREATE INDEX state_past ON d.state (tenant_id, message_id)
+	WITH (fillfactor = 40) WHERE state <> 1;
 CREATE INDEX state_hold ON d.state (hold_until) WHERE state = 1;
 CREATE INDEX state_live ON d.state (state, tenant_id, inbox_id)
 	WHERE state IN (2, 7, 9, 11);
-CREATE INDEX state_inbox ON d.state (tenant_id, inbox_id, message_id);
+CREATE INDEX state_inbox ON d.state (tenant_id, inbox_id, message_id)
+	WITH (fillfactor = 40);
 
 -- What operators search by: words of subject and envelope, each with its
 -- tenant in front (d.words_of). Filled behind the audit log, up to word_at,
@@ -643,7 +648,8 @@ CREATE TABLE d.delivery (
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	-- may have it already: a person let it be sent again (0002)
 	resent boolean NOT NULL DEFAULT false,
-	PRIMARY KEY (message_id, tenant_id, ix)) PARTITION BY RANGE (message_id);
+	PRIMARY KEY (message_id, tenant_id, ix) WITH (fillfactor = 40))
+	PARTITION BY RANGE (message_id);
 -- Whom did an inbox reach before?
 CREATE INDEX delivery_known ON d.delivery (tenant_id, domain, canon, inbox_id)
 	WHERE status = 3;

@@ -55,50 +55,60 @@ BEGIN
 	alive := coalesce(alive, '{}');
 END $$;
 
--- Of the leases that are alive, those that the gate lets go on (d.gate), with
--- what is needed to say so. `due`: the states of the recipients that are
--- named, one at least and none twice, or, where none are, of any; not `never`:
--- those of no other. Without names only where all go together. `hosts`: where
--- to, which must be where it may be already (0102); NULL: that is not asked
--- yet. Inlined, like d.gate_why: one plan each for a call that asks it.
+-- The leases that are alive, with what is theirs, and whether the gate lets
+-- them go on (d.gate). `due`: the states of the recipients that are named, one
+-- at least and none twice, or, where none are, of any; not `never`: those of no
+-- other. Without names only where all go together. `hosts`: where to, which
+-- must be where it may be already (0102); NULL: that is not asked yet. Inlined,
+-- like d.gate_why: one look at each row, and of the rest of it only what the
+-- call asks for (decision 0122).
 CREATE FUNCTION d.gate_set(ts bigint[], mids uuid[], doms text[], ixs text[],
 	hosts text[], alive int[], lo uuid, hi uuid, due smallint[],
-	never smallint[], now_at timestamptz) RETURNS TABLE (i bigint) LANGUAGE sql STABLE AS $$
-	WITH g AS MATERIALIZED (
-		SELECT x.i, x.t, x.mid, x.dom, x.host, x.ix::smallint[] AS ix
-		FROM unnest(ts, mids, doms, ixs, hosts) WITH ORDINALITY
-	        x(t, mid, dom, ix, host, i)
-		JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
-		    AND q.domain = x.dom
-		JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
-		    AND d.within(z.message_id, lo, hi) AND z.version = q.version
-		    AND z.round = q.round AND z.digest = q.digest
-		JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-		    AND d.within(m.message_id, lo, hi) AND m.version = z.version
-		    AND m.digest = z.digest
-		JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
-		JOIN d.tenant n ON n.tenant_id = x.t
-		WHERE x.i = ANY (alive) AND (x.ix IS NOT NULL OR NOT b.one_click)
-		AND d.gate_why(m, z, q, b, n, EXISTS (SELECT 1 FROM d.global_pause p
-		    WHERE p.paused_at IS NOT NULL), now_at, 'o') IS NULL
-	)
-	SELECT g.i FROM g JOIN d.delivery v ON v.message_id = g.mid
+	never smallint[], now_at timestamptz) RETURNS TABLE (i int, t bigint,
+	mid uuid, dom text, ix smallint[], q d.send_q, m d.message, z d.release,
+	b d.inbox, goes boolean, due_ix text, same_mx text)
+	LANGUAGE sql STABLE AS $$
+	SELECT x.i, x.t, x.mid, x.dom, x.ix, q, m, z, b, (w.clear
+	    AND (x.ix IS NOT NULL OR NOT b.one_click)
+	    AND d.gate_why(m, z, q, b, n, EXISTS (SELECT 1 FROM d.global_pause p
+	        WHERE p.paused_at IS NOT NULL), now_at, 'o') IS NULL) IS TRUE,
+	    w.due_ix, w.same_mx
+	FROM (SELECT y.i::int, y.t, y.mid, y.dom, y.host, y.ix::smallint[] AS ix
+	    FROM unnest(ts, mids, doms, ixs, hosts) WITH ORDINALITY
+	        y(t, mid, dom, ix, host, i)
+	    WHERE y.i = ANY (alive) OFFSET 0) x
+	JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+	    AND q.domain = x.dom
+	JOIN d.release z ON z.message_id = x.mid AND z.tenant_id = x.t
+	    AND d.within(z.message_id, lo, hi) AND z.version = q.version
+	    AND z.round = q.round AND z.digest = q.digest
+	JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
+	    AND d.within(m.message_id, lo, hi) AND m.version = z.version
+	    AND m.digest = z.digest
+	JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
+	JOIN d.tenant n ON n.tenant_id = x.t
+	CROSS JOIN LATERAL (SELECT
+	    CASE WHEN x.ix IS NULL THEN bool_or(v.status = ANY (due))
+	    ELSE cardinality(x.ix) > 0 AND cardinality(x.ix) = count(*)
+	        FILTER (WHERE v.ix = ANY (x.ix) AND v.status = ANY (due)) END
+	    AND bool_and(v.status <> ALL (never)
+	        OR coalesce(v.ix = ANY (x.ix), false))
+	    AND bool_and(v.unsure_mx IS NULL OR hosts IS NULL
+	        OR v.ix <> ALL (x.ix)
+	        OR d.mx_canon(v.unsure_mx) IS NOT DISTINCT FROM d.mx_canon(x.host))
+	    AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
+	        WHERE e.entry IN (v.canon, '@' || v.domain)
+	        AND e.ended_at IS NULL AND (e.expires_at IS NULL
+	        OR e.expires_at > now_at) AND (e.tenant_id = 0
+	        OR e.tenant_id = v.tenant_id
+	        AND e.inbox_id IN (0, v.inbox_id)))) AS clear,
+	    string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix)
+	        FILTER (WHERE v.status = ANY (due)) AS due_ix,
+	    string_agg(v.ix::text || ' ' || v.unsure_mx, E'\n' ORDER BY v.ix)
+	        FILTER (WHERE v.status = ANY (due)) AS same_mx
+	    FROM d.delivery v WHERE v.message_id = x.mid
 	    AND d.within(v.message_id, lo, hi)
-	    AND v.tenant_id = g.t AND v.domain = g.dom
-	GROUP BY g.i, g.ix, g.host
-	HAVING CASE WHEN g.ix IS NULL THEN bool_or(v.status = ANY (due))
-	    ELSE cardinality(g.ix) > 0 AND cardinality(g.ix) = count(*)
-	        FILTER (WHERE v.ix = ANY (g.ix) AND v.status = ANY (due)) END
-	AND bool_and(v.status <> ALL (never)
-	    OR coalesce(v.ix = ANY (g.ix), false))
-	AND bool_and(v.unsure_mx IS NULL OR hosts IS NULL OR v.ix <> ALL (g.ix)
-	    OR d.mx_canon(v.unsure_mx) IS NOT DISTINCT FROM d.mx_canon(g.host))
-	AND bool_and(NOT EXISTS (SELECT 1 FROM d.list_entry e
-	    WHERE e.entry IN (v.canon, '@' || v.domain)
-	    AND e.ended_at IS NULL AND (e.expires_at IS NULL
-	    OR e.expires_at > now_at) AND (e.tenant_id = 0
-	    OR e.tenant_id = v.tenant_id
-	    AND e.inbox_id IN (0, v.inbox_id))))
+	    AND v.tenant_id = x.t AND v.domain = x.dom) w
 $$;
 
 -- What fetch_1 says of each, and the body of those whose only piece is small.
@@ -129,44 +139,28 @@ BEGIN
 	l := d.leased_set(ts, mids, doms, leases, false);
 	lo := l.lo;
 	hi := l.hi;
-	RETURN QUERY WITH g AS MATERIALIZED (SELECT y.i FROM d.gate_set(ts, mids,
-	    doms, NULL, NULL, l.alive, lo, hi, '{0,1,4}', '{2}', now_at) y)
-	SELECT 200, NULL::text, x.i::int, y.deployment, y.epoch,
-	    m.tenant_id,
-	    m.inbox_id, m.version, r.round, m.test, m.digest, m.mail_from,
-	    array_to_string(m.rcpt, E'\n'), m.params, m.size, m.chunks,
-	    m.body_tag, m.send_at, m.not_after, r.by_what::text, r.mode,
-	    r.mode_epoch, r.expiry, r.relay_box, r.tag,
-	    w.due, q.attempts, d.us(clock_timestamp()), q.give_up_at, w.mx,
-	    EXISTS (SELECT 1 FROM d.route z WHERE z.tenant_id IN (0, x.t)
-	        AND z.ended_at IS NULL), d.us(r.at),
+	RETURN QUERY SELECT 200, NULL::text, x.i,
+	    (SELECT y.deployment FROM d.deployment y WHERE y.one),
+	    (SELECT y.epoch FROM d.deployment y WHERE y.one), x.t,
+	    (x.q).inbox_id, (x.m).version, (x.z).round, (x.m).test, (x.m).digest,
+	    (x.m).mail_from, array_to_string((x.m).rcpt, E'\n'), (x.m).params,
+	    (x.m).size, (x.m).chunks, (x.m).body_tag, (x.m).send_at,
+	    (x.m).not_after, (x.z).by_what::text, (x.z).mode, (x.z).mode_epoch,
+	    (x.z).expiry, (x.z).relay_box, (x.z).tag, x.due_ix, (x.q).attempts,
+	    d.us(clock_timestamp()), (x.q).give_up_at, x.same_mx,
+	    EXISTS (SELECT 1 FROM d.route r WHERE r.tenant_id IN (0, x.t)
+	        AND r.ended_at IS NULL), d.us((x.z).at),
 	    (SELECT string_agg(int4send(octet_length(p.packed)) || p.packed, '')
 	        FROM d.decision_proof p WHERE p.message_id = x.mid
-	        AND p.tenant_id = x.t AND p.version = q.version
-	        AND p.round = q.round), b.one_click,
+	        AND p.tenant_id = x.t AND p.version = (x.q).version
+	        AND p.round = (x.q).round), (x.b).one_click,
 	    (SELECT o.data FROM d.body o WHERE o.message_id = x.mid
 	        AND d.within(o.message_id, lo, hi)
-	        AND o.tenant_id = x.t AND o.version = m.version
-	        AND o.inbox_id = m.inbox_id AND o.seq = 0 AND m.chunks = 1
-	        AND m.size <= small), EXISTS (SELECT 1 FROM g WHERE g.i = x.i)
-	    FROM unnest(ts, mids, doms) WITH ORDINALITY x(t, mid, dom, i)
-	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
-	        AND q.domain = x.dom
-	    JOIN d.message m ON m.message_id = x.mid AND m.tenant_id = x.t
-	        AND d.within(m.message_id, lo, hi) AND m.version = q.version
-	    JOIN d.release r ON r.message_id = x.mid AND r.tenant_id = x.t
-	        AND d.within(r.message_id, lo, hi) AND r.version = q.version
-	        AND r.round = q.round AND r.digest = q.digest
-	    JOIN d.inbox b ON b.tenant_id = x.t AND b.inbox_id = q.inbox_id
-	    CROSS JOIN LATERAL (SELECT string_agg(v.ix::text || ' '
-	        || v.unsure_mx, E'\n' ORDER BY v.ix) AS mx,
-	        string_agg(v.ix::text, ',' ORDER BY v.attempts, v.ix) AS due
-	        FROM d.delivery v WHERE v.message_id = x.mid
-	        AND d.within(v.message_id, lo, hi)
-	        AND v.tenant_id = x.t AND v.domain = x.dom
-	        AND v.status IN (0, 1, 4)) w
-	    LEFT JOIN d.deployment y ON y.one
-	    WHERE x.i = ANY (l.alive);
+	        AND o.tenant_id = x.t AND o.version = (x.m).version
+	        AND o.inbox_id = (x.m).inbox_id AND o.seq = 0
+	        AND (x.m).chunks = 1 AND (x.m).size <= small), x.goes
+	    FROM d.gate_set(ts, mids, doms, NULL, NULL, l.alive, lo, hi,
+	        '{0,1,4}', '{2}', now_at) x;
 END $$;
 
 -- Before MAIL FROM: the recipients `ix` ('{1,2}') of each are being sent now,
@@ -187,14 +181,13 @@ BEGIN
 	l := d.leased_set(ts, mids, doms, leases, true);
 	lo := l.lo;
 	hi := l.hi;
-	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	RETURN QUERY WITH x AS MATERIALIZED (SELECT y.i, y.t, y.mid, y.dom, y.ix,
+	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w
 	    FROM d.gate_set(ts, mids, doms, attempts_1.ixs, NULL, l.alive, lo, hi,
 	        '{0,1,4}', '{1,2}', now_at) y
-	    JOIN unnest(ts, mids, doms, mxs, tlss, attempts_1.ixs)
-	        WITH ORDINALITY x(t, mid, dom, mx, tls, ixs, i) ON x.i = y.i
-	    WHERE NOT EXISTS (SELECT 1 FROM d.attempt a
-	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
-	        AND a.tenant_id = x.t AND a.domain = x.dom
+	    WHERE y.goes AND NOT EXISTS (SELECT 1 FROM d.attempt a
+	        WHERE a.message_id = y.mid AND d.within(a.message_id, lo, hi)
+	        AND a.tenant_id = y.t AND a.domain = y.dom
 	        AND a.ended_at IS NULL)),
 	u AS (UPDATE d.delivery v SET status = 1 FROM x
 	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
@@ -202,14 +195,12 @@ BEGIN
 	    AND v.status <> 1),
 	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain, n,
 	    round, worker, mx, tls)
-	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce((SELECT max(z.n)
+	    SELECT x.mid, x.t, x.box, x.dom, coalesce((SELECT max(z.n)
 	    FROM d.attempt z WHERE z.message_id = x.mid AND z.tenant_id = x.t
 	    AND d.within(z.message_id, lo, hi)
-	    AND z.domain = x.dom), 0) + 1, q.round, q.worker, left(x.mx, 255),
-	    left(x.tls, 100)
-	    FROM x JOIN d.send_q q ON q.message_id = x.mid
-	        AND q.tenant_id = x.t AND q.domain = x.dom)
-	SELECT 200, NULL::text, x.i::int FROM x;
+	    AND z.domain = x.dom), 0) + 1, x.r, x.w, left(mxs[x.i], 255),
+	    left(tlss[x.i], 100) FROM x)
+	SELECT 200, NULL::text, x.i FROM x;
 END $$;
 
 -- The last gate: what commits here is what may leave, to this host. An attempt
@@ -246,29 +237,27 @@ BEGIN
 	hi := l.hi;
 	-- A new look: nothing of an inbox that is locked changes any more.
 	now_at := clock_timestamp();
-	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	RETURN QUERY WITH x AS MATERIALIZED (SELECT y.i, y.t, y.mid, y.dom, y.ix,
+	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w
 	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, mxs, l.alive, lo, hi,
 	        '{0,1,4}', '{2}', now_at) y
-	    JOIN unnest(ts, mids, doms, dots_1.ixs, mxs, tlss)
-	        WITH ORDINALITY x(t, mid, dom, ixs, mx, tls, i) ON x.i = y.i
-	    WHERE y.i = ANY (free)),
+	    WHERE y.goes AND y.i = ANY (free)),
 	u AS (UPDATE d.delivery v SET status = 2, was = v.status,
 	    changed_at = clock_timestamp() FROM x
 	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
 	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
 	a AS (INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain,
 	    n, round, worker, mx, tls, dot_at)
-	    SELECT x.mid, x.t, q.inbox_id, x.dom, coalesce(z.open, z.n + 1, 1),
-	    q.round, q.worker, left(x.mx, 255), left(x.tls, 100),
-	    clock_timestamp() FROM x JOIN d.send_q q ON q.message_id = x.mid
-	        AND q.tenant_id = x.t AND q.domain = x.dom
+	    SELECT x.mid, x.t, x.box, x.dom, coalesce(z.open, z.n + 1, 1),
+	    x.r, x.w, left(mxs[x.i], 255), left(tlss[x.i], 100),
+	    clock_timestamp() FROM x
 	    CROSS JOIN LATERAL (SELECT max(a.n) AS n, max(a.n)
 	        FILTER (WHERE a.ended_at IS NULL) AS open FROM d.attempt a
 	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
 	        AND a.tenant_id = x.t AND a.domain = x.dom) z
 	    ON CONFLICT (message_id, tenant_id, domain, n)
 	    DO UPDATE SET dot_at = excluded.dot_at)
-	SELECT 200, NULL::text, x.i::int FROM x;
+	SELECT 200, NULL::text, x.i FROM x;
 END $$;
 
 -- All that was asked of the host has been taken by it, with one reply, and
@@ -314,9 +303,14 @@ BEGIN
 	    AND q.tenant_id = g.t AND q.domain = g.dom)
 	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
 	-- As d.state_derive: while another row of it is leased, it is being sent.
-	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.* FROM unnest(ts, mids,
-	    doms, sents_1.ixs, codes, replies) WITH ORDINALITY
-	        x(t, mid, dom, ix, c, p, i) WHERE x.i = ANY (sent)),
+	-- The detail is what json_build_object makes of it, for a tenth.
+	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.t, x.mid, x.dom,
+	    coalesce(x.c::text, 'null') AS c, x.p, x.i,
+	    array_to_string(x.ix::smallint[], ',') AS list,
+	    cardinality(x.ix::smallint[]) AS n
+	    FROM unnest(ts, mids, doms, sents_1.ixs, codes, replies)
+	        WITH ORDINALITY x(t, mid, dom, ix, c, p, i)
+	    WHERE x.i = ANY (sent)),
 	m AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p FROM x GROUP BY 1, 2),
 	z AS MATERIALIZED (SELECT m.mid, m.t, m.p, CASE WHEN EXISTS (SELECT 1
 	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
@@ -332,10 +326,9 @@ BEGIN
 	    AND y.tenant_id = z.t AND y.state <> z.st),
 	a AS (INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
 	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,
-	    json_build_object('domain', x.dom, 'ix', x.ix::int[], 'result',
-	    array_fill(3, ARRAY[cardinality(x.ix::int[])]), 'code',
-	    array_fill(x.c, ARRAY[cardinality(x.ix::int[])]), 'state',
-	    z.st)::text
+	    concat('{"domain" : ', to_json(x.dom), ', "ix" : [', x.list,
+	    '], "result" : [3', repeat(',3', x.n - 1), '], "code" : [', x.c,
+	    repeat(',' || x.c, x.n - 1), '], "state" : ', z.st, '}')
 	    FROM x JOIN z ON z.mid = x.mid AND z.t = x.t)
 	SELECT 200, NULL::text, x.i::int FROM x;
 END $$;
