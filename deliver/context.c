@@ -14,6 +14,7 @@
 #include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
+#include "deliver/routes.h"
 #include "deliver/sign.h"
 #include "deliver/sign_keys.h"
 #include "deliver/sts.h"
@@ -120,6 +121,8 @@ context_reload(
 		    sizeof(hop.password));
 		if (ctx->sts != NULL)
 			sts_reload(ctx->sts, conf);
+		if (ctx->routes != NULL)
+			routes_forget(ctx->routes);
 	}
 	OPENSSL_cleanse(&hop, sizeof(hop));
 	return ok;
@@ -189,6 +192,7 @@ context_open(struct job_context *ctx, struct loop *loop,
 	ctx->hosts = resolver_new(loop, conf, RESOLVER_HOSTS, err);
 	if (ctx->domains == NULL || ctx->hosts == NULL)
 		return false;
+	ctx->routes = routes_new(loop, ctx->domains, ctx->hosts);
 	ctx->sts = sts_new(loop, ctx->domains, conf->state_dir);
 	sts_reload(ctx->sts, conf);
 	ctx->relay = relay_new(loop, conf);
@@ -201,6 +205,7 @@ context_close(struct job_context *ctx)
 	struct kept *k;
 
 	sts_free(ctx->sts);
+	routes_free(ctx->routes);
 	resolver_free(ctx->domains);
 	resolver_free(ctx->hosts);
 	relay_free(ctx->relay);

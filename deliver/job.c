@@ -66,7 +66,7 @@ job_release(struct job *job, int retry_s)
 void
 job_return(struct job *job)
 {
-	route_cancel(job->route);
+	routes_cancel(job->route);
 	job->route = NULL;
 	job_policy_cancel(job);
 	client_free(job->client);
@@ -424,7 +424,7 @@ job_free(struct job *job)
 	loop_undefer(job->ctx->loop, tell_end, job);
 	relay_cancel(job->op);
 	loop_timer_free(job->again);
-	route_cancel(job->route);
+	routes_cancel(job->route);
 	job_policy_cancel(job);
 	client_free(job->client);
 	seal_open_free(job->open);

@@ -22,6 +22,7 @@ struct job;
 struct loop;
 struct net_tls;
 struct resolver;
+struct routes;
 struct seal_zstd;
 struct sign_keys;
 struct signer;
@@ -33,6 +34,7 @@ struct job_context {
 	const struct conf *conf;
 	struct relay *relay;
 	struct resolver *domains, *hosts; /* see enum resolver_kind */
+	struct routes *routes; /* what they said */
 	struct net_tls *tls, *mx_tls; /* of the smarthost, and of all others */
 	struct sts *sts;
 	struct seal_zstd *zstd;

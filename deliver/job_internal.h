@@ -9,7 +9,7 @@
 #include "deliver/client.h"
 #include "deliver/idle.h"
 #include "deliver/job.h"
-#include "deliver/route.h"
+#include "deliver/routes.h"
 #include "deliver/sign.h"
 #include "deliver/sts_policy.h"
 #include "deliver/tlsa.h"
@@ -73,7 +73,7 @@ struct job {
 	job_end_fn *left, *end;
 	void *arg;
 	struct relay_op *op;
-	struct route *route;
+	struct routes_asker *route;
 	struct client *client;
 	enum job_phase phase;
 	enum job_no_go no_go;

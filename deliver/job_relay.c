@@ -561,9 +561,9 @@ job_route(struct job *job)
 	if (job->test)
 		job_capture(job);
 	else if (job->hop.host != NULL)
-		job->route = route_host(job->ctx->hosts, job->hop.host,
+		job->route = routes_host(job->ctx->routes, job->hop.host,
 		    job->hop.port, !job->hop.is_ours, on_route, job);
 	else
-		job->route = route_domain(job->ctx->domains, job->lease.domain,
-		    job->ctx->conf->hostname, on_route, job);
+		job->route = routes_domain(job->ctx->routes,
+		    job->lease.domain, job->ctx->conf->hostname, on_route, job);
 }

@@ -36,6 +36,7 @@ struct route {
 	void *arg;
 	unsigned short port;
 	bool filtered, blocked, failed, no_socket, authentic;
+	unsigned holds_s; /* the least of all answers */
 	enum route_status status;
 	char self[ROUTE_NAME_MAX + 1];
 	struct mx mx[MX_MAX];
@@ -57,6 +58,7 @@ deliver(void *arg)
 		.authentic = t->authentic,
 		.hosts = t->hosts,
 		.n = t->n,
+		.holds_s = t->failed || t->no_socket ? 0 : t->holds_s,
 	};
 
 	if (t->done != NULL)
@@ -118,6 +120,17 @@ add_address(struct route *t, const struct sockaddr *sa, socklen_t len)
 	else
 		((struct sockaddr_in *)&h->addr)->sin_port = htons(t->port);
 	memcpy(h->name, t->mx[t->mx_at].name, sizeof(h->name));
+	h->preference = t->mx[t->mx_at].preference;
+}
+
+/* Another answer holds for `s` seconds (RFC 2181 8: a sign means 0). */
+static void
+hold(struct route *t, long long s)
+{
+	if (s < 0 || s > INT_MAX)
+		s = 0;
+	if ((unsigned)s < t->holds_s)
+		t->holds_s = (unsigned)s;
 }
 
 static void
@@ -125,6 +138,7 @@ on_addresses(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 {
 	struct route *t = arg;
 	struct ares_addrinfo_node *node;
+	struct ares_addrinfo_cname *alias;
 
 	(void)timeouts;
 	if (t->done == NULL || status == ARES_EDESTRUCTION) {
@@ -135,9 +149,17 @@ on_addresses(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 	if (status != ARES_SUCCESS && status != ARES_ENOTFOUND &&
 	    status != ARES_ENODATA)
 		t->failed = true;
+	/* How long it has none is not said here. */
+	if (status != ARES_SUCCESS)
+		hold(t, 0);
+	for (alias = info != NULL ? info->cnames : NULL; alias != NULL;
+	     alias = alias->next)
+		hold(t, alias->ttl);
 	for (node = info != NULL ? info->nodes : NULL; node != NULL;
-	     node = node->ai_next)
+	     node = node->ai_next) {
+		hold(t, node->ai_ttl);
 		add_address(t, node->ai_addr, node->ai_addrlen);
+	}
 	ares_freeaddrinfo(info);
 	t->mx_at++;
 	next_host(t);
@@ -252,6 +274,38 @@ mx_of(const unsigned char *p, int n, struct ares_mx_reply **out)
 	return status == ARES_SUCCESS || status == ARES_ENODATA;
 }
 
+/*
+ * As long as its shortest record, or, if it has none, as the zone says of what
+ * it has not (RFC 2308 5). An alias without MX behind it says neither.
+ */
+static void
+hold_mx(struct route *t, const struct resolver_answer *a, bool has_mx)
+{
+	const bool none = a->status == RESOLVER_NO_DATA;
+	ns_msg msg;
+	ns_rr rr;
+	int i, seen = 0;
+
+	if ((!none && !has_mx) || ns_initparse(a->p, a->n, &msg) != 0) {
+		hold(t, 0);
+		return;
+	}
+	for (i = 0; i < ns_msg_count(msg, none ? ns_s_ns : ns_s_an); i++) {
+		if (ns_parserr(&msg, none ? ns_s_ns : ns_s_an, i, &rr) != 0)
+			break;
+		if (none && (ns_rr_type(rr) != ns_t_soa ||
+				ns_rr_rdlen(rr) < NS_INT32SZ))
+			continue;
+		seen++;
+		hold(t, ns_rr_ttl(rr));
+		if (none)
+			hold(t, ns_get32(ns_rr_rdata(rr) + ns_rr_rdlen(rr) -
+					 NS_INT32SZ));
+	}
+	if (seen == 0)
+		hold(t, 0);
+}
+
 static void
 on_mx(void *arg, const struct resolver_answer *a)
 {
@@ -274,6 +328,7 @@ on_mx(void *arg, const struct resolver_answer *a)
 	} else if (mx != NULL && mx->next == NULL && mx->host[0] == '\0') {
 		finish(t, ROUTE_NULL_MX);
 	} else {
+		hold_mx(t, a, mx != NULL);
 		if (mx != NULL)
 			take_mx(t, mx);
 		drop_self(t);
@@ -296,6 +351,7 @@ start(struct resolver *r, const char *name, unsigned short port, bool filtered,
 	t->filtered = filtered;
 	t->done = done;
 	t->arg = arg;
+	t->holds_s = INT_MAX;
 	t->mx_n = 1; /* without MX, the name itself */
 	(void)snprintf(t->mx[0].name, sizeof(t->mx[0].name), "%s", name);
 	return t;

@@ -29,6 +29,7 @@ struct route;
 
 struct route_host {
 	char name[ROUTE_NAME_MAX + 1];
+	unsigned preference; /* of its MX */
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
 };
@@ -49,6 +50,7 @@ struct route_result {
 	bool authentic; /* the MX, or that there is none, by DNSSEC */
 	const struct route_host *hosts; /* in the order to try them */
 	size_t n;
+	unsigned holds_s; /* with ROUTE_OK: so long, says DNS; 0: not known */
 };
 
 typedef void route_fn(void *arg, const struct route_result *result);
@@ -64,7 +66,8 @@ struct resolver *resolver_new(struct loop *loop, const struct conf *conf,
 void resolver_free(struct resolver *r);
 
 /*
- * `done` comes once, later, unless cancelled. Port 25. `self` is our name: as
+ * Asks DNS each time; routes.h remembers. `done` comes once, later, unless
+ * cancelled. Port 25. `self` is our name: as
  * an MX it and all that are worse are left out (RFC 5321 5.1).
  */
 struct route *route_domain(struct resolver *r, const char *domain,

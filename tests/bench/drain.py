@@ -50,6 +50,7 @@ class Drain:
         install()
         self.bench, self.d, self.args = bench, bench.d, bench.args
         self.dns = FakeDns()
+        self.dns.ttl = 300  # as most zones have; Postfix asks for no name here
         self.d.set_conf("deliver", smarthost="", allow_address=[
             "127.31.0.0/16"], resolver=["127.0.0.1:%d" % self.dns.port],
             concurrency=str(self.args.concurrency))

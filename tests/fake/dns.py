@@ -9,16 +9,17 @@ A name server on loopback that answers from a dictionary, and fails as told.
 
 A name it does not know is NXDOMAIN; one it knows by another type is an empty
 answer. `asked` lists (name, type, "udp" or "tcp") in order. What is below a
-name in `signed` is called authentic, as a validating resolver would. Written
-for tests only: one question a packet, no EDNS, no compression but of the
-question.
+name in `signed` is called authentic, as a validating resolver would. Records
+hold for `ttl` seconds, those of a name in `ttls` for that many, and what is
+missing below a name of `soa()` as long as that says. Written for tests only:
+one question a packet, no EDNS, no compression but of the question.
 """
 import ipaddress
 import socket
 import struct
 import threading
 
-A, CNAME, PTR, MX, TXT, AAAA, TLSA = 1, 5, 12, 15, 16, 28, 52
+A, CNAME, SOA, PTR, MX, TXT, AAAA, TLSA = 1, 5, 6, 12, 15, 16, 28, 52
 AUTHENTIC = 0x0020
 SERVFAIL, NXDOMAIN, REFUSED = 2, 3, 5
 SILENT, TRUNCATED, SHORT = object(), object(), object()
@@ -43,6 +44,7 @@ class FakeDns:
     def __init__(self, address="127.0.0.1"):
         self.records, self.failing, self.asked = {}, {}, []
         self.signed = set()
+        self.ttl, self.ttls, self.zones = 0, {}, {}
         self.lock = threading.Lock()
         while True:
             self.tcp = socket.create_server((address, 0))
@@ -74,6 +76,9 @@ class FakeDns:
             self.records.clear()
             self.failing.clear()
             self.signed.clear()
+            self.ttls.clear()
+            self.zones.clear()
+            self.ttl = 0
             del self.asked[:]
 
     def add(self, name, kind, *data):
@@ -101,6 +106,9 @@ class FakeDns:
     def tlsa(self, host, usage, selector, matching, data):
         self.add("_25._tcp." + host, TLSA,
                  bytes([usage, selector, matching]) + data)
+
+    def soa(self, zone, ttl, minimum):
+        self.zones[zone] = (ttl, struct.pack(">5I", 1, 1, 1, 1, minimum))
 
     def ptr(self, address, name):
         self.add(ipaddress.ip_address(address).reverse_pointer, PTR,
@@ -151,15 +159,21 @@ class FakeDns:
         if code in (0, NXDOMAIN) and self._is_signed(
                 {name} | {owner for owner, _, _ in found}):
             flags |= AUTHENTIC
-        body = b""
-        for owner, rtype, data in found:
-            size = len(data)
-            if trouble is SHORT:
-                data, size = data[:1], 1
-            body += packed(owner) + struct.pack(
-                ">HHIH", rtype, 1, 0, size) + data
-        return struct.pack(">HHHHHH", ident, flags | code, 1, len(found), 0,
-                           0) + question + body
+        body = b"".join(self._record(owner, rtype, self.ttls.get(
+            owner, self.ttl), data[:1] if trouble is SHORT else data)
+            for owner, rtype, data in found)
+        known = [z for z in self.zones if ("." + name).endswith("." + z)]
+        if not found and known:
+            ttl, numbers = self.zones[known[0]]
+            body += self._record(known[0], SOA, ttl, b"\0\0" + numbers)
+        return struct.pack(">HHHHHH", ident, flags | code, 1, len(found),
+                           int(not found and known != []), 0
+                           ) + question + body
+
+    @staticmethod
+    def _record(owner, rtype, ttl, data):
+        return packed(owner) + struct.pack(
+            ">HHIH", rtype, 1, ttl, len(data)) + data
 
     def _serve_udp(self):
         while True:
