@@ -646,7 +646,8 @@ BEGIN
 		    d.state_derive(t, mid, why);
 	ELSE
 		UPDATE d.delivery v SET status = CASE WHEN v.unsure_mx IS NULL
-		    AND NOT v.resent THEN 7 ELSE 6 END, reply = 'suppressed'
+		    AND NOT v.resent THEN 7 ELSE 6 END, reply_code = NULL,
+		    enhanced = NULL, reply = 'suppressed'
 		    WHERE v.message_id = mid AND v.tenant_id = t
 		    AND v.domain = dom AND v.status = 1
 		    AND EXISTS (SELECT 1 FROM d.list_entry e

@@ -93,6 +93,29 @@ def test_suppressed(w, x, su):
     in_doubt(w, su, m)
 
 
+def test_suppressed_after_a_reply(w, x, su):
+    """The host's number is not that of the list's word."""
+    m = approved(w, x, ["a@x.example"])
+    L, = claim(w, m)
+    attempt(w, L)
+    assert call1(w.wk, "done_1", ix=[1], result=[LATER], reply_code=[452],
+                 enhanced=["4.2.1"], reply=["full"], retry_seconds=60,
+                 mx_result="mx", **L)["status"] == 200
+    assert call1(w.rv, "list_set_1", s=w.root, tenant=x.tenant, inbox=None,
+                 entry="a@x.example", verdict="s", expires=None,
+                 reason="r")["status"] == 200
+    due_now(su, m)
+    L, = claim(w, m)
+    r = call1(w.wk, "attempt_1", mx="mx.example", tls="", ix=[1], **L)
+    su.cursor().execute("UPDATE d.list_entry SET ended_at = now() "
+                        "WHERE entry = 'a@x.example'")
+    assert (r["go"], r["reason"]) == (False, "list")
+    cur = su.cursor()
+    cur.execute("SELECT status, reply_code, enhanced, reply FROM d.delivery "
+                "WHERE message_id = %s", (m["mid"],))
+    assert cur.fetchall() == [(7, None, None, "suppressed")]
+
+
 def test_sent_at_the_second_dot(w, x, su):
     m, L = unsure(w, x, su)
     attempt(w, L)
