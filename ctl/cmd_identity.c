@@ -278,7 +278,7 @@ ctl_identity_verify(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct checked c = { .ctl = ctl,
 		.recipient = ctl_option(args, "recipient") };
-	struct identity_scan *scan = identity_scan_new();
+	struct identity_scan *scan = identity_scan_new(true);
 	const char *path = args->words[0], *why;
 	int code = 0;
 

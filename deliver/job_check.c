@@ -325,7 +325,7 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->attempted = m->passed;
 	job->passed = m->passed ? job->due_count : 0;
 	job->round = m->round;
-	job->scan = identity_scan_new();
+	job->scan = identity_scan_new(job->ctx->identity_key.n > 0);
 	if (job->ctx->bounce_key.n > 0)
 		(void)seal_verp_make(&job->return_path, &job->ctx->bounce_key,
 		    job->mail_from, &job->lease.message,

@@ -2,12 +2,12 @@
 /* identity.c - hashes that survive the way, and the claims about them. */
 #include "mail/identity.h"
 
-#include <openssl/sha.h>
-#include <sodium.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/codec.h"
+#include "base/sha256.h"
 #include "base/xalloc.h"
 #include "mail/address.h"
 #include "mail/header.h"
@@ -24,22 +24,26 @@ struct identity_scan {
 	struct buf head;
 	bool in_body, has_cr;
 	size_t empty; /* lines not yet known to be followed by text */
-	crypto_hash_sha256_state hash;
+	EVP_MD_CTX *hash; /* NULL: not asked for */
 };
 
 struct identity_scan *
-identity_scan_new(void)
+identity_scan_new(bool hash)
 {
 	struct identity_scan *s = xcalloc(1, sizeof(*s));
 
-	(void)crypto_hash_sha256_init(&s->hash);
+	if (hash) {
+		s->hash = EVP_MD_CTX_new();
+		BUG_ON(s->hash == NULL ||
+		       EVP_DigestInit_ex(s->hash, sha256_md(), NULL) != 1);
+	}
 	return s;
 }
 
 static void
 digest_text(struct identity_scan *s, const char *p, size_t n)
 {
-	(void)crypto_hash_sha256_update(&s->hash, (const unsigned char *)p, n);
+	BUG_ON(EVP_DigestUpdate(s->hash, p, n) != 1);
 }
 
 static void
@@ -57,6 +61,8 @@ add_body(struct identity_scan *s, const char *p, size_t n)
 {
 	size_t i, from = 0;
 
+	if (s->hash == NULL)
+		return;
 	for (i = 0; i < n; i++) {
 		if (p[i] == '\n') {
 			if (i > from) {
@@ -131,13 +137,16 @@ void
 identity_scan_end(
     struct identity_scan *s, unsigned char body[32], struct str *head)
 {
+	*head = buf_str(&s->head);
+	memset(body, 0, SHA256_LEN);
+	if (s->hash == NULL)
+		return;
 	if (s->has_cr) {
 		end_lines(s);
 		digest_text(s, "\r", 1);
 	}
 	digest_text(s, "\r\n", 2);
-	(void)crypto_hash_sha256_final(&s->hash, body);
-	*head = buf_str(&s->head);
+	BUG_ON(EVP_DigestFinal_ex(s->hash, body, NULL) != 1);
 }
 
 void
@@ -145,6 +154,7 @@ identity_scan_free(struct identity_scan *s)
 {
 	if (s == NULL)
 		return;
+	EVP_MD_CTX_free(s->hash);
 	buf_free(&s->head);
 	free(s);
 }
@@ -200,7 +210,7 @@ identity_head_hash(unsigned char out[32], struct str head)
 		put_relaxed(&b, value);
 		buf_puts(&b, "\r\n");
 	}
-	SHA256(b.p, b.n, out);
+	sha256(out, b.p, b.n);
 	buf_free(&b);
 }
 
@@ -248,7 +258,7 @@ identity_rcpt_hash(unsigned char out[IDENTITY_RCPT],
 	buf_clear(&part);
 	put_values(&part, head, "cc");
 	buf_lp(&b, part.p, part.n);
-	SHA256(b.p, b.n, full);
+	sha256(full, b.p, b.n);
 	memcpy(out, full, IDENTITY_RCPT);
 	buf_free(&b);
 	buf_free(&part);

@@ -22,11 +22,12 @@
 
 /* A message read piece by piece, with CRLF or LF. */
 struct identity_scan;
-struct identity_scan *identity_scan_new(void);
+/* `hash`: of the body, which takes longer than all else done with it. */
+struct identity_scan *identity_scan_new(bool hash);
 void identity_scan_add(struct identity_scan *s, const char *p, size_t n);
 /*
- * SHA-256 of the body as RFC 6376 3.4.3 has it, and the header section, good
- * until identity_scan_free().
+ * SHA-256 of the body as RFC 6376 3.4.3 has it, or zeros where it is not asked
+ * for, and the header section, good until identity_scan_free().
  */
 void identity_scan_end(
     struct identity_scan *s, unsigned char body[32], struct str *head);

@@ -20,7 +20,7 @@ struct hashes {
 static struct hashes
 hash(const char *text, size_t cut)
 {
-	struct identity_scan *s = identity_scan_new();
+	struct identity_scan *s = identity_scan_new(true);
 	const unsigned char salt[IDENTITY_SALT] = { 7 };
 	size_t n = strlen(text);
 	struct hashes h;
