@@ -12,8 +12,8 @@
 
 #define SET_MAX 64
 #define BUSY_MAX 2 /* lanes with a call under way, beside that of the dots */
-#define SENT_MANY 24 /* results that need no more company */
-#define SENT_MS 10 /* nor after this */
+#define SENT_MANY 48 /* results that need no more company */
+#define SENT_MS 20 /* nor after this */
 #define SMALL_BODY 65536 /* bytes that are read together with the message */
 
 /* One call for several; a place is NULL once its op was cancelled. */
