@@ -564,6 +564,6 @@ job_route(struct job *job)
 		job->route = routes_host(job->ctx->routes, job->hop.host,
 		    job->hop.port, !job->hop.is_ours, on_route, job);
 	else
-		job->route = routes_domain(job->ctx->routes,
-		    job->lease.domain, job->ctx->conf->hostname, on_route, job);
+		job->route = routes_domain(job->ctx->routes, job->lease.domain,
+		    job->ctx->conf->hostname, on_route, job);
 }
