@@ -268,8 +268,7 @@ tell_again(struct http_request *req)
 		past = session_past(http_request_app(req), &who.op.session);
 	secret_wipe(&who.op.session);
 	OPENSSL_cleanse(who.csrf, sizeof(who.csrf));
-	if (past != NULL && past->to[0] != '\0' &&
-	    strcmp(past->path, http_request_path(req)) == 0)
+	if (past != NULL && past->to[0] != '\0')
 		http_reply_redirect(req, past->to);
 	else
 		page_problem(req, 409, "Sent twice",
@@ -317,7 +316,8 @@ on_touched(void *arg)
 	}
 	if (who->session.is.status >= 300 || who->session.name == NULL) {
 		past = session_past(http_request_app(req), &who->op.session);
-		if (past != NULL && !is_safe(http_request_method(req)))
+		if (past != NULL && !is_safe(http_request_method(req)) &&
+		    strcmp(past->path, http_request_path(req)) == 0)
 			http_request_instead(req, tell_again);
 		else
 			turn_away(req, strcmp(who->session.is.text,

@@ -459,7 +459,7 @@ def test_a_form_with_a_password_sent_twice(town):
     # page shown to the cookie of before.
     status, _, text = pages.call("POST", path.replace("suspend", "mode"),
                                  dict(form, to_mode="0"))
-    assert status == 409 and "Sent twice" in text
+    assert status == 401 and "has ended" in text
     assert pages.call("GET", "/q")[1]["Location"] == "/login"
     pages.cookie = first["Set-Cookie"].split(";")[0]
     assert pages.call("GET", first["Location"])[0] == 200
