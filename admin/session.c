@@ -112,8 +112,8 @@ session_next(struct session_next *next)
 	SHA256(next->secret.b, next->secret.n, next->sha256);
 }
 
-struct admin_past *
-session_past(struct admin *admin, const struct secret *s)
+const struct admin_past *
+session_past(const struct admin *admin, const struct secret *s)
 {
 	uint64_t now = clock_mono_ms();
 	unsigned char sha256[SHA256_DIGEST_LENGTH];

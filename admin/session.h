@@ -61,7 +61,8 @@ void session_turned(
  * of before: it is told what the first did, and nothing is done. NULL: it is
  * of no session of this process that went on in the last minute.
  */
-struct admin_past *session_past(struct admin *admin, const struct secret *s);
+const struct admin_past *session_past(
+    const struct admin *admin, const struct secret *s);
 /* The request of a turned session is answered by this redirect. */
 void session_answered(const struct admin_who *who, const char *to);
 

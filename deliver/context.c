@@ -101,6 +101,16 @@ trust(struct net_tls **tls, const char *ca_file, struct err *err)
 	return *tls != NULL;
 }
 
+/* Can these be had? So that nobody learns of others before that is known. */
+static bool
+can_trust(const char *ca_file, struct err *err)
+{
+	struct net_tls *tls = net_tls_client_new(ca_file, err);
+
+	net_tls_free(tls);
+	return tls != NULL;
+}
+
 bool
 context_reload(
     struct job_context *ctx, const struct conf *conf, struct err *err)
@@ -110,6 +120,7 @@ context_reload(
 		  (conf->deliver_smarthost_user[0] == '\0' ||
 		      read_password(
 			  &hop, conf->deliver_smarthost_password_file, err)) &&
+		  can_trust(conf->deliver_ca_file, err) &&
 		  trust(&ctx->tls, conf->deliver_smarthost_ca_file, err) &&
 		  trust(&ctx->mx_tls, conf->deliver_ca_file, err);
 

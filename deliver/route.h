@@ -67,8 +67,8 @@ void resolver_free(struct resolver *r);
 
 /*
  * Asks DNS each time; routes.h remembers. `done` comes once, later, unless
- * cancelled. Port 25. `self` is our name: as
- * an MX it and all that are worse are left out (RFC 5321 5.1).
+ * cancelled. Port 25. `self` is our name: as an MX it and all that are worse
+ * are left out (RFC 5321 5.1).
  */
 struct route *route_domain(struct resolver *r, const char *domain,
     const char *self, route_fn *done, void *arg);

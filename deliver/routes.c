@@ -109,6 +109,7 @@ routes_free(struct routes *s)
 		return;
 	routes_forget(s);
 	while ((k = TAILQ_FIRST(&s->asked)) != NULL) {
+		BUG_ON(!TAILQ_EMPTY(&k->askers));
 		TAILQ_REMOVE(&s->asked, k, link);
 		route_cancel(k->look);
 		drop(k);

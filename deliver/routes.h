@@ -21,11 +21,14 @@ struct resolver;
 struct routes;
 struct routes_asker;
 
-/* Both are borrowed: `domains` for recipients' domains, `hosts` for hosts that
- * an operator named. */
+/*
+ * Both are borrowed: `domains` for recipients' domains, `hosts` for hosts that
+ * an operator named.
+ */
 struct routes *routes_new(
     struct loop *loop, struct resolver *domains, struct resolver *hosts);
-/* Nobody who asked is told any more; before the resolvers. NULL is fine. */
+/* Who asks has been told or has cancelled; before the resolvers. NULL is fine.
+ */
 void routes_free(struct routes *s);
 /* All is asked anew from now on. */
 void routes_forget(struct routes *s);

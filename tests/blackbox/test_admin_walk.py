@@ -495,12 +495,13 @@ def test_both_of_two_presses_at_once(town):
     lock.close()
     for t in threads:
         t.join()
-    assert sorted(x.split("?")[1] for x in got) == ["error=twice",
-                                                    "said=changed"]
-    assert suspended(town, box)
+    was = suspended(town, box)
     town.step_up()
     town.api("suspend_1", town.session, box.tenant_id, box.inbox_id, False,
              "a test", user="l_review")
+    assert sorted(x.split("?")[1] for x in got) == ["error=twice",
+                                                    "said=changed"]
+    assert was
 
 
 def test_a_form_of_another_session(town):

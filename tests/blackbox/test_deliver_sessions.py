@@ -144,6 +144,22 @@ def test_a_reload_before_mail(r):
             "mx.shared.example"]
 
 
+def test_a_reload_of_half_the_authorities(r):
+    """Those of MX cannot be read: the smarthost's stay as they were, too."""
+    r.one.offers += ("AUTH PLAIN",)
+    r.set_conf("deliver", smarthost="shared.example:25", smarthost_user=USER,
+               smarthost_ca_file=r.ca_file)
+    r.start_worker()
+    to(r, "ann.example", "sent")
+    r.set_conf("deliver", smarthost_ca_file=nobodys(r),
+               ca_file=r.path("tls", "none.pem"))
+    mark = r.worker.mark()
+    r.worker.send(signal.SIGHUP)
+    r.worker.wait("daemon.reload", since=mark, level="error")
+    to(r, "bob.example", "sent")
+    assert len(r.one.messages) == 2
+
+
 def test_a_reload_that_fails_changes_nothing(r):
     """Whose port is no number: what was meant for another host is not shown
     to the one there was."""
