@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admin/press.h"
 #include "base/secret.h"
 #include "base/uuid.h"
 #include "http/server.h"
@@ -37,16 +38,6 @@ struct admin_recent {
 	char label[160];
 };
 
-#define ADMIN_PAST 64
-
-/* A secret that a session had a moment ago, and what was answered then. */
-struct admin_past {
-	unsigned char sha256[32];
-	unsigned n; /* how many there were before it */
-	uint64_t until_ms; /* clock_mono_ms() */
-	char path[160], to[240]; /* "": unknown, or no redirect */
-};
-
 struct admin {
 	struct loop *loop;
 	struct review_db *db;
@@ -67,8 +58,7 @@ struct admin {
 	struct foreign_cache *words; /* of it, from lists */
 	struct admin_recent recent[ADMIN_RECENT];
 	unsigned recent_at;
-	struct admin_past past[ADMIN_PAST];
-	unsigned past_at;
+	struct presses presses;
 	unsigned opening; /* bodies being opened */
 	struct job_runners *jobs;
 	struct live_streams *live;

@@ -280,6 +280,7 @@ job_run(struct job_runners *all, const struct uuid *job, char verdict,
 
 	if (r != NULL) {
 		r->who = *who;
+		press_follow(all->admin, &r->who.session);
 		r->verdict = verdict;
 		r->anew = true;
 		return true;
@@ -291,6 +292,7 @@ job_run(struct job_runners *all, const struct uuid *job, char verdict,
 	r->job = *job;
 	r->verdict = verdict;
 	r->who = *who;
+	press_follow(all->admin, &r->who.session);
 	r->timer = loop_timer_new(all->admin->loop, on_timer, r);
 	TAILQ_INSERT_TAIL(&all->list, r, link);
 	all->n++;

@@ -300,6 +300,7 @@ handle_events(struct http_request *req)
 	s = xcalloc(1, sizeof(*s));
 	s->all = all;
 	s->who = who->op;
+	press_follow(admin, &s->who.session);
 	s->operator_id = who->session.operator_id;
 	s->last = begin_at(req);
 	s->only = session_only(req);

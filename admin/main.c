@@ -324,6 +324,7 @@ start(struct program *p, struct err *err)
 	p->admin.auth_socket = xstrdup(conf->auth_socket);
 	metrics_init(1, PROGRAM);
 	p->admin.loop = loop_new();
+	presses_init(&p->admin);
 	p->admin.pool = pool_new(p->admin.loop, THREADS, QUEUE);
 	p->admin.door = pool_new(p->admin.loop, DOOR_THREADS, QUEUE);
 	p->admin.helpers = helper_pool_new(p->admin.loop, helper_program(conf));
@@ -378,6 +379,7 @@ stop(struct program *p)
 	net_tls_free(p->tls);
 	secret_wipe(&p->admin.review_key);
 	secret_wipe(&p->admin.approve_key);
+	presses_clear(&p->admin);
 	loop_free(p->admin.loop);
 	daemon_clear(&p->daemon);
 }

@@ -339,13 +339,26 @@ page_bad(struct http_request *req, const char *what)
 	buf_free(&text);
 }
 
+/* It was let in; meanwhile the session has ended, or goes on under another
+ * secret than that of its cookie. */
+static void
+say_ended(struct page *page)
+{
+	if (press_of_other(page->admin, page->who))
+		page_problem(page->req, 409, "Nothing was done",
+		    "In the same moment you confirmed who you are on another "
+		    "page. Do this again.");
+	else
+		page_problem(page->req, 401, "Signed out",
+		    "The session has ended, so nothing was done.");
+}
+
 void
 page_refuse(struct page *page, const struct review_answer *is)
 {
 	switch (is->status) {
 	case 401:
-		page_problem(page->req, 401, "Signed out",
-		    "The session has ended, so nothing was done.");
+		say_ended(page);
 		return;
 	case 403:
 		page_problem(page->req, 403, "Not allowed",
@@ -385,7 +398,7 @@ page_done(struct page *page, const char *path, const char *said)
 
 	buf_printf(&to, "%s%csaid=%s", path,
 	    strchr(path, '?') != NULL ? '&' : '?', said);
-	session_answered(page->who, buf_cstr(&to));
+	press_end(page->admin, page->who, buf_cstr(&to));
 	http_reply_redirect(page->req, buf_cstr(&to));
 	buf_free(&to);
 }

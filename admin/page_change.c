@@ -28,8 +28,6 @@ static const struct {
 	    "Second factors cannot be checked now: see the log of "
 	    "postern-auth. Nothing was changed." },
 	{ "out", "", "The session has ended. Sign in again." },
-	{ "twice", "",
-	    "That was sent twice. What came first counts: see what it did." },
 	{ "invalid", "validation_error",
 	    "A field is missing or not valid. Nothing was changed." },
 	{ "address", "invalid_address",
@@ -73,7 +71,7 @@ go_back(struct page *page, const char *what, const char *name)
 	struct buf to = { 0 };
 
 	buf_printf(&to, "%s?%s=%s", c->back, what, name);
-	session_answered(page->who, buf_cstr(&to));
+	press_end(page->admin, page->who, buf_cstr(&to));
 	http_reply_redirect(page->req, buf_cstr(&to));
 	buf_free(&to);
 }

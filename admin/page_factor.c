@@ -49,7 +49,7 @@ begin_turn(struct page *page, struct buf *question, const char *name)
 {
 	struct factor_change *f = page->mine;
 
-	session_next(&f->next);
+	session_next(page->req, page->who, &f->next);
 	second_begin_turn(
 	    question, name, &page->who->op.session, f->next.sha256);
 }
@@ -105,17 +105,12 @@ draw_codes(struct page *page)
 
 /* A wrong first code: the app has the secret already, so only ask again. */
 static void
-on_confirmed(void *arg)
+on_unconfirmed(void *arg)
 {
 	struct page *page = arg;
 	struct factor_change *f = page->mine;
 	struct view_enrol view = { 0 };
 
-	if (f->second.status < 300) {
-		session_turned(page->req, page->who, &f->next);
-		draw_codes(page);
-		return;
-	}
 	if (f->second.status == 404 || f->second.status == 401) {
 		change_fail(page, "invalid");
 		return;
@@ -124,6 +119,20 @@ on_confirmed(void *arg)
 	view_enrol(&page->out,
 	    page_shell(page, "Authenticator app", VIEW_NAV_ACCOUNT), &view);
 	page_send(page, f->second.status);
+}
+
+static void
+on_confirmed(void *arg)
+{
+	struct page *page = arg;
+	struct factor_change *f = page->mine;
+
+	if (f->second.status < 300) {
+		session_turned(page->req, page->who, &f->next);
+		draw_codes(page);
+		return;
+	}
+	session_refused(page->req, page->who, on_unconfirmed, page);
 }
 
 void
@@ -208,15 +217,19 @@ on_registered(void *arg)
 	struct page *page = arg;
 	struct factor_change *f = page->mine;
 
-	if (f->second.status < 300)
+	if (f->second.status < 300) {
 		session_turned(page->req, page->who, &f->next);
-	on_codes(page);
+		draw_codes(page);
+		return;
+	}
+	session_refused(page->req, page->who, on_codes, page);
 }
 
 static void
 act_passkey(struct page *page)
 {
 	const char *label = change_text(page, "label");
+	struct factor_change *f = page->mine;
 	struct buf question = { 0 };
 
 	begin_turn(page, &question, "register");
@@ -227,7 +240,8 @@ act_passkey(struct page *page)
 		return;
 	}
 	buf_free(&question);
-	change_fail(page, "invalid");
+	f->second.status = 422;
+	session_refused(page->req, page->who, on_codes, page);
 }
 
 void

@@ -454,13 +454,22 @@ handle_session_end_post(struct http_request *req)
 }
 
 static void
+on_unset(void *arg)
+{
+	change_done(arg);
+}
+
+static void
 on_password(struct page *page)
 {
 	struct person_change *p = page->mine;
 
-	if (p->change.is.status < 300)
+	if (p->change.is.status < 300) {
 		session_turned(page->req, page->who, &p->next);
-	change_done(page);
+		change_done(page);
+		return;
+	}
+	session_refused(page->req, page->who, on_unset, page);
 }
 
 static void
@@ -471,7 +480,7 @@ on_new(void *arg)
 
 	if (!take_secret(page))
 		return;
-	session_next(&p->next);
+	session_next(page->req, page->who, &p->next);
 	people_password_set(&page->who->op, p->old.output.b, &p->secret,
 	    p->next.sha256, &p->change.is, page_arrived, page_wait(page));
 	page_then(page, on_password);

@@ -37,6 +37,7 @@ free_login(void *arg)
 {
 	struct second_login *s = arg;
 
+	press_end(s->admin, &s->who, NULL);
 	secret_wipe(&s->who.op.session);
 	secret_wipe(&s->next.secret);
 	arena_free(&s->mem);
@@ -70,6 +71,14 @@ send_page(struct second_login *s, int status, const char *error)
 }
 
 static void
+on_gone(void *arg)
+{
+	struct second_login *s = arg;
+
+	http_reply_redirect(s->req, "/login");
+}
+
+static void
 on_state(void *arg)
 {
 	struct second_login *s = arg;
@@ -78,7 +87,7 @@ on_state(void *arg)
 		page_problem(s->req, 503, "The database does not answer",
 		    "Nothing was done. Try again in a moment.");
 	else if (s->state.is.status >= 300)
-		http_reply_redirect(s->req, "/login");
+		session_gone(s->req, &s->who, on_gone, s);
 	else if (!s->state.due)
 		http_reply_redirect(s->req, return_to(s->req));
 	else
@@ -113,16 +122,11 @@ handle_second(struct http_request *req)
 }
 
 static void
-on_judged(void *arg)
+on_refused(void *arg)
 {
 	struct second_login *s = arg;
 	char text[120];
 
-	if (s->answer.status < 300) {
-		session_turned(s->req, &s->who, &s->next);
-		http_reply_redirect(s->req, return_to(s->req));
-		return;
-	}
 	log_warn("admin.signin_failed", KV("why", s->answer.code),
 	    KV("peer", http_request_peer(s->req)->text));
 	if (s->answer.status == 429) {
@@ -138,6 +142,20 @@ on_judged(void *arg)
 }
 
 static void
+on_judged(void *arg)
+{
+	struct second_login *s = arg;
+
+	if (s->answer.status < 300) {
+		session_turned(s->req, &s->who, &s->next);
+		press_end(s->admin, &s->who, return_to(s->req));
+		http_reply_redirect(s->req, return_to(s->req));
+		return;
+	}
+	session_refused(s->req, &s->who, on_refused, s);
+}
+
+static void
 judge(struct second_login *s)
 {
 	const char *code = http_request_field(s->req, "code", 0);
@@ -149,7 +167,7 @@ judge(struct second_login *s)
 		send_page(s, 403, "The form was old. Try again.");
 		return;
 	}
-	session_next(&s->next);
+	session_next(s->req, &s->who, &s->next);
 	second_begin_turn(&question, key ? "passkey" : "code",
 	    &s->who.op.session, s->next.sha256);
 	buf_lp(&question, "i", 1);
@@ -158,7 +176,8 @@ judge(struct second_login *s)
 	else if (!key || !second_assertion(&question, assertion, &s->mem)) {
 		buf_wipe(&question);
 		buf_free(&question);
-		send_page(s, 422, "That is not right.");
+		s->answer.status = 422;
+		session_refused(s->req, &s->who, on_refused, s);
 		return;
 	}
 	second_ask(s->admin, &question, &s->mem, &s->answer, on_judged, s);

@@ -19,13 +19,11 @@
 #include "admin/live.h"
 #include "admin/page.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/xalloc.h"
 #include "http/reply.h"
 #include "http/request.h"
 
 #define COOKIE_TEXT BASE32_LEN(OPERATOR_SECRET)
-#define PAST_MS 60000
 
 struct asking {
 	struct http_request *req;
@@ -106,47 +104,12 @@ session_drop_cookie(struct http_request *req)
 }
 
 void
-session_next(struct session_next *next)
+session_next(struct http_request *req, const struct admin_who *who,
+    struct session_next *next)
 {
 	secret_random(&next->secret, OPERATOR_SECRET);
 	SHA256(next->secret.b, next->secret.n, next->sha256);
-}
-
-const struct admin_past *
-session_past(const struct admin *admin, const struct secret *s)
-{
-	uint64_t now = clock_mono_ms();
-	unsigned char sha256[SHA256_DIGEST_LENGTH];
-	size_t i;
-
-	SHA256(s->b, s->n, sha256);
-	for (i = 0; i < ADMIN_PAST; i++)
-		if (now < admin->past[i].until_ms &&
-		    CRYPTO_memcmp(
-			admin->past[i].sha256, sha256, sizeof(sha256)) == 0)
-			return &admin->past[i];
-	return NULL;
-}
-
-static void
-keep_past(struct admin *admin, struct http_request *req, struct admin_who *who)
-{
-	struct admin_past *past = &admin->past[admin->past_at++ % ADMIN_PAST];
-
-	*past = (struct admin_past){ .until_ms = clock_mono_ms() + PAST_MS };
-	SHA256(who->op.session.b, who->op.session.n, past->sha256);
-	snprintf(past->path, sizeof(past->path), "%s", http_request_path(req));
-	past->n = admin->past_at;
-	who->past = past;
-	who->past_n = past->n;
-}
-
-void
-session_answered(const struct admin_who *who, const char *to)
-{
-	if (who->past != NULL && who->past->n == who->past_n &&
-	    strlen(to) < sizeof(who->past->to))
-		snprintf(who->past->to, sizeof(who->past->to), "%s", to);
+	press_begin(req, who, next);
 }
 
 void
@@ -155,12 +118,40 @@ session_turned(
 {
 	struct admin *admin = http_request_app(req);
 
-	keep_past(admin, req, who);
+	press_turned(admin, who);
 	live_streams_turn(admin->live, &who->op.session, &next->secret);
 	job_runners_turn(admin->jobs, &who->op.session, &next->secret);
 	session_set_cookie(req, &next->secret);
 	who->op.session = next->secret;
 	secret_wipe(&next->secret);
+}
+
+static void
+refuse(struct http_request *req, struct admin_who *who, bool gone,
+    void (*refused)(void *arg), void *arg)
+{
+	who->press = (struct press_wait){
+		.req = req,
+		.who = who,
+		.gone = gone,
+		.refused = refused,
+		.arg = arg,
+	};
+	press_refused(&who->press);
+}
+
+void
+session_refused(struct http_request *req, struct admin_who *who,
+    void (*refused)(void *arg), void *arg)
+{
+	refuse(req, who, false, refused, arg);
+}
+
+void
+session_gone(struct http_request *req, struct admin_who *who,
+    void (*refused)(void *arg), void *arg)
+{
+	refuse(req, who, true, refused, arg);
 }
 
 const char *
@@ -229,6 +220,8 @@ free_who(void *arg)
 {
 	struct admin_who *who = arg;
 
+	if (who->admin != NULL) /* it had a cookie */
+		press_end(who->admin, who, NULL);
 	secret_wipe(&who->op.session);
 	OPENSSL_cleanse(who->csrf, sizeof(who->csrf));
 	arena_free(&who->mem);
@@ -257,23 +250,27 @@ say_signed_out(struct http_request *req)
 	buf_free(&link);
 }
 
-/* With the secret that the session had until it was confirmed. */
+/* ---- a form that comes with the secret of before (press.h) */
+
+static void
+say_gone(void *arg)
+{
+	struct admin_who *who = arg;
+
+	say_signed_out(who->press.req);
+}
+
 static void
 tell_again(struct http_request *req)
 {
-	struct admin_who who = { 0 };
-	const struct admin_past *past = NULL;
+	struct admin_who *who = xcalloc(1, sizeof(*who));
 
-	if (session_from_cookie(req, &who))
-		past = session_past(http_request_app(req), &who.op.session);
-	secret_wipe(&who.op.session);
-	OPENSSL_cleanse(who.csrf, sizeof(who.csrf));
-	if (past != NULL && past->to[0] != '\0')
-		http_reply_redirect(req, past->to);
-	else
-		page_problem(req, 409, "Sent twice",
-		    "What was sent first counts. This did nothing: look what "
-		    "has become of it before you do it again.");
+	http_request_keep(req, who, free_who);
+	if (!session_from_cookie(req, who)) {
+		say_signed_out(req);
+		return;
+	}
+	session_gone(req, who, say_gone, who);
 }
 
 /* Nobody: a page asks to sign in, an action says that nothing was done. */
@@ -283,7 +280,7 @@ turn_away(struct http_request *req, bool factor_due)
 	struct buf to = { 0 };
 
 	if (!is_safe(http_request_method(req))) {
-		http_request_instead(req, say_signed_out);
+		http_request_instead(req, tell_again);
 		return;
 	}
 	if (strcmp(http_request_path(req), "/counts") == 0 ||
@@ -304,7 +301,6 @@ on_touched(void *arg)
 	struct asking *asking = arg;
 	struct http_request *req = asking->req;
 	struct admin_who *who = asking->who;
-	const struct admin_past *past;
 	int principal = asking->principal;
 
 	free(asking);
@@ -315,13 +311,8 @@ on_touched(void *arg)
 		return;
 	}
 	if (who->session.is.status >= 300 || who->session.name == NULL) {
-		past = session_past(http_request_app(req), &who->op.session);
-		if (past != NULL && !is_safe(http_request_method(req)) &&
-		    strcmp(past->path, http_request_path(req)) == 0)
-			http_request_instead(req, tell_again);
-		else
-			turn_away(req, strcmp(who->session.is.text,
-					   "second_factor_due") == 0);
+		turn_away(req,
+		    strcmp(who->session.is.text, "second_factor_due") == 0);
 		free_who(who);
 		return;
 	}
@@ -387,8 +378,9 @@ bool
 session_from_cookie(struct http_request *req, struct admin_who *who)
 {
 	const struct str text = cookie_of(req, SESSION_COOKIE);
-	const struct admin *admin = http_request_app(req);
+	struct admin *admin = http_request_app(req);
 
+	who->admin = admin;
 	who->op.db = admin->db;
 	who->op.session.n = OPERATOR_SECRET;
 	if (!base32_decode(

@@ -7,11 +7,11 @@
 
 #include <stdbool.h>
 
+#include "admin/press.h"
 #include "base/arena.h"
 #include "store/operator.h"
 
 struct admin;
-struct admin_past;
 struct http_request;
 
 #define SESSION_COOKIE "__Host-sid"
@@ -20,13 +20,13 @@ struct http_request;
 
 /* http_request_who() of every signed-in request. */
 struct admin_who {
+	struct admin *admin;
 	struct store_operator op;
 	struct operator_session session;
 	struct arena mem;
 	char csrf[SESSION_CSRF];
 	bool only_gone; /* session_only() says 0, whatever was sent */
-	struct admin_past *past; /* of the secret it had; NULL: not turned */
-	unsigned past_n; /* while that is it */
+	struct press_wait press;
 };
 
 /*
@@ -44,27 +44,26 @@ bool session_from_cookie(struct http_request *req, struct admin_who *who);
 
 /*
  * The secret that a session goes on under when it may do more (decision
- * 0099), and the hash by which the database takes it. The database has it with
- * the step-up or not at all; then session_turned() makes this request, the
- * browser, and the session's streams and jobs of this process go on with it.
+ * 0099), and the hash by which the database takes it: made, and noted, right
+ * before it is asked for. The database has it with the step-up or not at all;
+ * then session_turned() makes this request, the browser, and the session's
+ * streams and jobs of this process go on with it, or session_refused() tells
+ * whoever was not the first, and runs `refused` for everybody else.
  */
 struct session_next {
 	struct secret secret;
 	unsigned char sha256[32];
 };
-void session_next(struct session_next *next);
+void session_next(struct http_request *req, const struct admin_who *who,
+    struct session_next *next);
 void session_turned(
     struct http_request *req, struct admin_who *who, struct session_next *next);
 
-/*
- * Who presses a button twice, without scripts, comes once more with the secret
- * of before: it is told what the first did, and nothing is done. NULL: it is
- * of no session of this process that went on in the last minute.
- */
-const struct admin_past *session_past(
-    const struct admin *admin, const struct secret *s);
-/* The request of a turned session is answered by this redirect. */
-void session_answered(const struct admin_who *who, const char *to);
+void session_refused(struct http_request *req, struct admin_who *who,
+    void (*refused)(void *arg), void *arg);
+/* The same of a form that was not let in, its session being no more. */
+void session_gone(struct http_request *req, struct admin_who *who,
+    void (*refused)(void *arg), void *arg);
 
 /* Begin, and end, a session in the browser. */
 void session_set_cookie(struct http_request *req, const struct secret *s);

@@ -15,6 +15,7 @@ struct step_up {
 	struct password_job job;
 	struct session_next next;
 	bool signs; /* one decision, and marks no session */
+	const char *error;
 	page_fn *ok, *wrong;
 };
 
@@ -34,16 +35,21 @@ step_up_given(struct page *page)
 }
 
 static void
+on_refused(void *arg)
+{
+	struct step_up *s = arg;
+
+	s->page->step_up_error = s->error;
+	s->wrong(s->page);
+}
+
+/* A second press is told of the first, whatever it was refused for. */
+static void
 fail(struct step_up *s, const char *error)
 {
-	struct page *page = s->page;
-
 	secret_wipe(&s->next.secret);
-	/* A second press, whatever it was refused for. */
-	if (session_past(page->admin, &page->who->op.session) != NULL)
-		error = "twice";
-	page->step_up_error = error;
-	s->wrong(s->page);
+	s->error = error;
+	session_refused(s->page->req, s->page->who, on_refused, s);
 }
 
 /* Right: the session goes on under another secret. */
@@ -82,7 +88,7 @@ on_output(void *arg)
 		fail(s, "password");
 		return;
 	}
-	session_next(&s->next);
+	session_next(s->page->req, s->page->who, &s->next);
 	operator_step_up_password(&s->page->who->op, s->job.output.b,
 	    s->next.sha256, &s->answer, on_marked, s);
 	secret_wipe(&s->job.output);
@@ -122,7 +128,7 @@ ask_auth(struct step_up *s, const char *code, const char *assertion)
 	struct page *page = s->page;
 	struct buf question = { 0 };
 
-	session_next(&s->next);
+	session_next(page->req, page->who, &s->next);
 	second_begin_turn(&question, assertion != NULL ? "passkey" : "code",
 	    &page->who->op.session, s->next.sha256);
 	s->signs = page->signs && assertion != NULL;

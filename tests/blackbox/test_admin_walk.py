@@ -475,35 +475,6 @@ def test_a_form_with_a_password_sent_twice(town):
              "a test", user="l_review")
 
 
-def test_both_of_two_presses_at_once(town):
-    """Both are let in before one has confirmed: one of them does it."""
-    box, pages, got = town.boxes[0], Pages(town), []
-    path, form = password_form(town, pages, box)
-    lock = town.connect()
-    lock.autocommit = False
-    with lock.cursor() as cur:
-        cur.execute("SELECT 1 FROM d.operator_session ORDER BY created_at "
-                    "DESC LIMIT 1 FOR UPDATE")
-    threads = [threading.Thread(target=lambda: got.append(
-        pages.call("POST", path, form)[1]["Location"])) for _ in range(2)]
-    for t in threads:
-        t.start()
-    postern.wait_until("both confirm", lambda: len(town.sql(
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
-        "query LIKE '%%step_up_password%%'")) == 2)
-    lock.rollback()
-    lock.close()
-    for t in threads:
-        t.join()
-    was = suspended(town, box)
-    town.step_up()
-    town.api("suspend_1", town.session, box.tenant_id, box.inbox_id, False,
-             "a test", user="l_review")
-    assert sorted(x.split("?")[1] for x in got) == ["error=twice",
-                                                    "said=changed"]
-    assert was
-
-
 def test_a_form_of_another_session(town):
     """Every action of the program's own table: told so, and nothing else is
     read of a request that was answered."""
