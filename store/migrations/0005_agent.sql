@@ -967,11 +967,6 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, r.tenant_id, r.key_id, r.revoked_at,
 	    clock_timestamp() FROM d.credential r WHERE r.revoked_at >= since
 	    UNION ALL SELECT 200, NULL::text, r.tenant_id, r.key_id,
-	    x.suspended_at, clock_timestamp() FROM d.inbox x
-	    JOIN d.credential r ON r.tenant_id = x.tenant_id
-	        AND r.inbox_id = x.inbox_id
-	    WHERE x.suspended_at >= since
-	    UNION ALL SELECT 200, NULL::text, r.tenant_id, r.key_id,
 	    p.revoked_at, clock_timestamp() FROM d.credential p
 	    JOIN d.credential r ON r.tenant_id = p.tenant_id
 	        AND r.inbox_id = p.inbox_id AND r.parent_key = p.key_id

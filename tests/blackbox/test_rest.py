@@ -776,8 +776,7 @@ def stop_inbox(gate, box, what):
     if what == "inbox_read_only":
         gate.set_mode(box, 0)
     elif what == "missing_permission":
-        # a while ago, so that its keys are not called dead any more
-        gate.sql("UPDATE d.inbox SET suspended_at = now() - interval '1 min' "
+        gate.sql("UPDATE d.inbox SET suspended_at = now() "
                  "WHERE inbox_id = %s", box.inbox_id)
     else:
         gate.sql("UPDATE d.domain SET verified_at = NULL "

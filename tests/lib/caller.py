@@ -277,7 +277,6 @@ class Caller:
               "missing_permission":
                   town.perhaps(("suspended", box.inbox_id), since),
               "unknown_api_key":
-                  town.perhaps(("suspended", box.inbox_id), since) or
                   r.mail is not None and r.mail.key is not None and
                   town.perhaps(("dead", r.mail.key.id), since),
               "inbox_read_only":

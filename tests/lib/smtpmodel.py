@@ -105,9 +105,7 @@ class Session:
                 not item.want.startswith("535") else \
                 self.failing(item.want, since)
         out = self.failing("535 5.7.8 [unknown_api_key]", since) if \
-            self.world.perhaps(("dead", item.key.id), since) or \
-            self.world.perhaps(("suspended", item.key.box.inbox_id), since) \
-            else []
+            self.world.perhaps(("dead", item.key.id), since) else []
         # Docs 0022: known for a second, and good for nothing.
         if not self.world.surely(("dead", item.key.id), since - 1.5):
             out.append("235 2.7.0")
@@ -142,10 +140,8 @@ class Session:
         return out + self.troubles(since)
 
     def troubles(self, since):
-        box = self.key.box
         out = []
-        if self.world.perhaps(("dead", self.key.id), since) or \
-                self.world.perhaps(("suspended", box.inbox_id), since):
+        if self.world.perhaps(("dead", self.key.id), since):
             out.append(DEAD)
         if self.world.ill(since):
             out.append(DOWN)

@@ -242,6 +242,27 @@ def test_handles_are_bound_to_login_key_and_time(db, w, su, x):
     assert seen[-1]["key_id"] is None and seen[-1]["now"]
 
 
+def test_a_suspension_ends_no_key(w, x, su):
+    """What may not send is told so; its sessions need not end (0119)."""
+    send = dict(t=x.tenant, k=x.send_key, a=x.send_a)
+    first = x.message(key=(x.send_key, x.send_a))
+    held = submit(w.gw, first)
+    assert held["status"] == 202
+    assert call1(w.rv, "suspend_1", s=w.root, tenant=x.tenant, inbox=x.inbox,
+                 suspended=True, reason="r")["status"] == 200
+    try:
+        seen = call(w.gw, "revoked_since_1", since="2020-01-01")
+        assert (x.tenant, x.send_key) not in {
+            (q["tenant_id"], q["key_id"]) for q in seen}
+        assert call1(w.gw, "touch_1", **send)["status"] == 200
+        assert submit(w.gw, x.message(key=(x.send_key, x.send_a)))["code"] \
+            == "missing_permission"
+        assert submit(w.gw, first)["message_id"] == held["message_id"]
+    finally:
+        su.cursor().execute("UPDATE d.inbox SET suspended_at = NULL "
+                            "WHERE inbox_id = %s", (x.inbox,))
+
+
 def test_scopes_of_keys(w, x, su):
     full = dict(t=x.tenant, k=x.full_key, a=x.full_a)
     send = dict(t=x.tenant, k=x.send_key, a=x.send_a)
