@@ -111,6 +111,21 @@ can_trust(const char *ca_file, struct err *err)
 	return tls != NULL;
 }
 
+/* Where mail without a rule goes, or with which login. */
+static bool
+is_other(const struct job_context *ctx, const struct conf *conf,
+    const struct next_hop *hop)
+{
+	const struct conf *old = ctx->conf;
+
+	return old != NULL &&
+	       (strcmp(ctx->smarthost, hop->host) != 0 ||
+		   ctx->smarthost_port != hop->port ||
+		   strcmp(old->deliver_smarthost_user,
+		       conf->deliver_smarthost_user) != 0 ||
+		   strcmp(ctx->smarthost_password, hop->password) != 0);
+}
+
 bool
 context_reload(
     struct job_context *ctx, const struct conf *conf, struct err *err)
@@ -124,6 +139,7 @@ context_reload(
 		  trust(&ctx->tls, conf->deliver_smarthost_ca_file, err) &&
 		  trust(&ctx->mx_tls, conf->deliver_ca_file, err);
 
+	ctx->other_smarthost = ok && is_other(ctx, conf, &hop);
 	if (ok) {
 		ctx->conf = conf;
 		memcpy(ctx->smarthost, hop.host, sizeof(hop.host));

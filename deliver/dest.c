@@ -28,6 +28,8 @@ struct dest {
 	size_t waiting; /* turned away since dests_look() */
 	unsigned look; /* of which one */
 	bool proven;
+	bool named; /* by an operator: the smarthost, or a rule's host */
+	bool unlimited; /* the smarthost */
 	bool skipped; /* by the last claim */
 	bool beyond; /* by one that found nothing else */
 	uint64_t closed_until, used_at, closed_for;
@@ -137,6 +139,9 @@ get(struct dests *d, const char *domain, uint64_t now)
 	x = xcalloc(1, sizeof(*x));
 	(void)snprintf(x->domain, sizeof(x->domain), "%s", domain);
 	x->limit = FIRST;
+	x->unlimited = strcmp(domain, DEST_SMARTHOST) == 0;
+	x->named = x->unlimited || domain[0] == '#';
+	x->proven = x->unlimited;
 	LIST_INSERT_HEAD(&d->bucket[bucket_of(domain)], x, link);
 	d->n++;
 	return x;
@@ -146,13 +151,22 @@ get(struct dests *d, const char *domain, uint64_t now)
 static size_t
 limit_of(const struct dest *x)
 {
-	return x->closed_for > 0 ? 1 : x->limit;
+	if (x->closed_for > 0)
+		return 1;
+	return x->unlimited ? SIZE_MAX : x->limit;
 }
 
 static bool
 is_full(const struct dest *x, uint64_t now)
 {
 	return x->active >= limit_of(x) || now < x->closed_until;
+}
+
+/* Does one message find out whether it is back? */
+static bool
+is_tried(const struct dest *x)
+{
+	return x->closed_for > 0 && x->active > 0;
 }
 
 bool
@@ -193,11 +207,11 @@ turn_away(struct dests *d, struct dest *x, enum dest_begun why)
 {
 	x->waiting = waiting(d, x) + 1;
 	x->look = d->look;
-	if (why == DEST_UNPROVEN)
+	if (why == DEST_UNPROVEN || why == DEST_TRIED)
 		return why;
 	if (x->waiting > limit_of(x))
 		return DEST_BEHIND;
-	return x->waiting > few(d) ? DEST_NEXT : why;
+	return x->waiting > few(d) && !x->unlimited ? DEST_NEXT : why;
 }
 
 bool
@@ -205,7 +219,7 @@ dest_has_few(const struct dests *d, const char *domain)
 {
 	const struct dest *x = find(d, domain);
 
-	return x == NULL || x->active < few(d);
+	return x == NULL || x->unlimited || x->active < few(d);
 }
 
 enum dest_begun
@@ -223,7 +237,7 @@ dest_begin(struct dests *d, const char *domain, uint64_t now)
 	if (!x->proven && d->unproven >= unproven_places(d))
 		return turn_away(d, x, DEST_UNPROVEN);
 	if (is_full(x, now))
-		return turn_away(d, x, DEST_NEXT);
+		return turn_away(d, x, is_tried(x) ? DEST_TRIED : DEST_NEXT);
 	if (x->proven && !dests_have_room(d))
 		return turn_away(d, x, DEST_FULL);
 	x->used_at = now;
@@ -242,7 +256,8 @@ failed(struct dest *x, uint64_t now)
 	if (++x->failures < FAILURES && x->closed_for == 0)
 		return;
 	x->failures = 0;
-	x->closed_for = x->closed_for == 0 ? CLOSED_MS : x->closed_for * 2;
+	x->closed_for =
+	    x->closed_for == 0 || x->named ? CLOSED_MS : x->closed_for * 2;
 	if (x->closed_for > CLOSED_MAX_MS)
 		x->closed_for = CLOSED_MAX_MS;
 	x->closed_until = now + x->closed_for;
@@ -271,7 +286,7 @@ dest_slow(struct dests *d, const char *domain)
 {
 	struct dest *x = find(d, domain);
 
-	if (x == NULL) /* the smarthost */
+	if (x == NULL || x->unlimited)
 		return DEST_STAYS;
 	BUG_ON(x->slow >= x->active);
 	if (d->unproven >= unproven_places(d))
@@ -320,9 +335,25 @@ dest_end(struct dests *d, const char *domain, bool slow,
 		/* While it is closed, what began before says nothing new. */
 		if (now >= x->closed_until)
 			failed(x, now);
-		set_proven(d, x, false);
+		set_proven(d, x, x->unlimited);
 		return;
 	}
+}
+
+void
+dests_open(struct dests *d)
+{
+	struct dest *x;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++) {
+		LIST_FOREACH(x, &d->bucket[i], link)
+		{
+			x->failures = 0;
+			x->closed_until = x->closed_for = 0;
+		}
+	}
+	dests_may_find(d);
 }
 
 uint64_t
@@ -333,13 +364,6 @@ dest_closed_ms(const struct dests *d, const char *domain, uint64_t now)
 	return x != NULL && now < x->closed_until ? x->closed_until - now : 0;
 }
 
-/* Does one message find out whether it is back? */
-static bool
-is_tried(const struct dest *x)
-{
-	return x->closed_for > 0 && x->active > 0;
-}
-
 /* Could more of its mail be of use now? */
 static bool
 is_wanted(const struct dests *d, const struct dest *x, uint64_t now)
@@ -348,20 +372,33 @@ is_wanted(const struct dests *d, const struct dest *x, uint64_t now)
 	       waiting(d, x) < limit_of(x);
 }
 
+static size_t
+skip(const struct dests *d, struct dest *x, uint64_t now,
+    const char *out[DEST_SKIP_MAX], size_t n)
+{
+	x->skipped = n < DEST_SKIP_MAX && !is_wanted(d, x, now);
+	if (x->skipped)
+		out[n++] = x->domain;
+	return n;
+}
+
 size_t
 dests_skip(struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now)
 {
-	struct dest *x;
-	size_t i, n = 0;
+	struct dest *x = find(d, DEST_SMARTHOST);
+	size_t i, n = x != NULL ? skip(d, x, now, out, 0) : 0;
+	bool named = true;
 
-	for (i = 0; i < BUCKETS; i++) {
-		LIST_FOREACH(x, &d->bucket[i], link)
-		{
-			x->skipped = n < DEST_SKIP_MAX && !is_wanted(d, x, now);
-			if (x->skipped)
-				out[n++] = x->domain;
+	do {
+		for (i = 0; i < BUCKETS; i++) {
+			LIST_FOREACH(x, &d->bucket[i], link)
+			{
+				if (x->named == named && !x->unlimited)
+					n = skip(d, x, now, out, n);
+			}
 		}
-	}
+		named = !named;
+	} while (!named);
 	return n;
 }
 

@@ -3,6 +3,11 @@
  * dest.h - how much a destination takes, so that one that is slow, dead or
  * flooded keeps no place from the others.
  *
+ * A destination is where a way leads to: a domain by its MX, the host of an
+ * operator's rule ("#" and the rule's number), or the smarthost ("*"). So a
+ * dead relay closes for all that goes by it and for nothing else, and a rule
+ * that leads around a dead domain is a way of its own.
+ *
  * A domain begins with one session; after the first success it may have two,
  * then one more after each, and a failure or "slow down" halves. A domain that
  * could not be reached three times in a row is left alone for a minute, then
@@ -11,8 +16,11 @@
  * DEST_UNPROVEN_SHARE times as many of their own, but no more than
  * DEST_UNPROVEN_MAX. Sessions that take long are counted with these, whoever
  * they are with: a domain that took something may answer slowly from then on.
+ * All that is true of a rule's host, too, but that it is asked once a minute
+ * however long it is dead: much may wait for it, and its owner mends it.
  *
- * "" is the smarthost, which takes what it gets.
+ * The smarthost takes what it gets, and is closed as a rule's host is.
+ * "" is for what goes to no host: it takes what it gets.
  */
 #ifndef DELIVER_DEST_H
 #define DELIVER_DEST_H
@@ -25,6 +33,7 @@
 #define DEST_UNPROVEN_SHARE 6
 #define DEST_UNPROVEN_MAX 128
 #define DEST_SLOW_MS 30000
+#define DEST_SMARTHOST "*"
 
 enum dest_outcome {
 	DEST_NOTHING, /* not tried: says nothing of the destination */
@@ -51,6 +60,7 @@ enum dest_begun {
 	DEST_UNPROVEN, /* those for domains that never took anything are */
 	DEST_NEXT, /* all of this domain's are, or others go before it */
 	DEST_BEHIND, /* as many wait before it as the domain may have places */
+	DEST_TRIED, /* another finds out whether it is back */
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
@@ -70,13 +80,15 @@ enum dest_place {
 enum dest_place dest_slow(struct dests *d, const char *domain);
 /* Is there a place for one that is proven? */
 bool dests_have_room(const struct dests *d);
+/* Nothing is closed any more: whoever runs this has mended something. */
+void dests_open(struct dests *d);
 /* For how long it is left alone; 0: it is not. */
 uint64_t dest_closed_ms(
     const struct dests *d, const char *domain, uint64_t now);
 /*
- * Domains whose mail nobody need claim now: left alone, tried by one message,
- * or enough of it waits already. The texts are good until the next call;
- * returns how many.
+ * Those whose mail nobody need claim now: left alone, tried by one message,
+ * or enough of it waits already. The smarthost is first, then rules' hosts.
+ * The texts are good until the next call; returns how many.
  */
 size_t dests_skip(
     struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now);

@@ -377,9 +377,8 @@ job_refuse(struct job *job, int retry_s)
 enum dest_outcome
 job_outcome(const struct job *job)
 {
-	/* The host that a rule names, or our own database, says nothing of the
-	 * recipients' domain, which others write to as well. */
-	if (job->hop.host == job->hop.host_text || job->is_ours)
+	/* Our own database says nothing of it, nor does a host of before. */
+	if (job->is_ours || job->stale)
 		return DEST_NOTHING;
 	return job->outcome;
 }
@@ -450,4 +449,16 @@ const struct store_lease *
 job_lease(const struct job *job)
 {
 	return &job->lease;
+}
+
+const char *
+job_way(const struct job *job)
+{
+	const struct store_lease *l = &job->lease;
+
+	if (l->test || l->way[0] == '-')
+		return "";
+	if (l->way[0] != '\0')
+		return l->way;
+	return job->ctx->smarthost[0] != '\0' ? DEST_SMARTHOST : l->domain;
 }

@@ -50,6 +50,7 @@ struct job_context {
 	bool has_auth_pub;
 	char smarthost[256]; /* "" = by MX */
 	unsigned short smarthost_port;
+	bool other_smarthost; /* than before the last reload, or login */
 };
 
 typedef void job_end_fn(void *arg, struct job *job);
@@ -100,5 +101,7 @@ void job_give_up(struct job *job);
 /* Give up at once, whatever state it is in. NULL is fine. */
 void job_free(struct job *job);
 const struct store_lease *job_lease(const struct job *job);
+/* The way it goes, as dest.h names it; good as long as the lease. */
+const char *job_way(const struct job *job);
 
 #endif

@@ -57,11 +57,25 @@ use_route(struct job *job, const struct relay_route *r)
 	return ok;
 }
 
+/*
+ * Is it the way it was claimed for? Another has places of its own, and may be
+ * closed: it is claimed anew for that.
+ */
+static void
+go(struct job *job, const char *way)
+{
+	if (strcmp(way, job->lease.way) == 0)
+		job_sign(job);
+	else
+		job_release(job, 0);
+}
+
 static void
 on_route(void *arg, enum relay_status st, const char *why,
     const struct relay_route *v, size_t n)
 {
 	struct job *job = arg;
+	char way[RELAY_WAY_MAX] = "";
 	size_t i;
 
 	job->op = NULL;
@@ -84,6 +98,8 @@ on_route(void *arg, enum relay_status st, const char *why,
 			    "the operator's rule refuses this domain");
 			return;
 		case RELAY_ROUTE_VIA:
+			(void)snprintf(
+			    way, sizeof(way), "#%lld", (long long)v[i].id);
 			job->hop.login = (struct str){ NULL, 0 };
 			if (use_route(job, &v[i]))
 				break;
@@ -92,7 +108,7 @@ on_route(void *arg, enum relay_status st, const char *why,
 			return;
 		}
 	}
-	job_sign(job);
+	go(job, way);
 }
 
 void
@@ -104,5 +120,5 @@ job_hop_choose(struct job *job)
 		return;
 	}
 	use_conf(job);
-	job_sign(job);
+	go(job, "");
 }

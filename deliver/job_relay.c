@@ -283,7 +283,9 @@ record(struct job *job)
 	if (last->code == 421 || strncmp(last->enhanced, "4.7.", 4) == 0)
 		job->outcome = DEST_BUSY;
 	else if (last->code == 0)
-		job->outcome = DEST_UNREACHED;
+		/* A mail that a host drops must not close it to all others. */
+		job->outcome =
+		    job->hop.host != NULL ? DEST_BUSY : DEST_UNREACHED;
 	metrics_inc(M_ATTEMPTS, class, NULL);
 	job_finish(job, v, job->due_count);
 }
@@ -512,6 +514,9 @@ on_route(void *arg, const struct route_result *found)
 	struct job *job = arg;
 
 	job->route = NULL;
+	/* A host that an operator named and nobody knows is as good as dead. */
+	if (job->hop.host != NULL && found->status != ROUTE_OK)
+		job->outcome = DEST_UNREACHED;
 	metrics_inc(M_ROUTES, route_status_name(found->status), NULL);
 	if (found->blocked)
 		log_blocked(job);

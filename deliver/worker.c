@@ -104,15 +104,6 @@ leave(struct worker *w)
 	loop_timer_set(w->drain, idle_close(w->ctx.idle) > 0 ? FAREWELL_MS : 0);
 }
 
-/* All mail to a smarthost, or captured, is for one that takes what it gets. */
-static const char *
-place_of(const struct worker *w, const struct job *job)
-{
-	const struct store_lease *l = job_lease(job);
-
-	return w->ctx.smarthost[0] == '\0' && !l->test ? l->domain : "";
-}
-
 static void on_job_left(void *arg, struct job *job);
 static void on_job_end(void *arg, struct job *job);
 
@@ -128,7 +119,7 @@ start(struct worker *w, size_t i)
 		job_free(job);
 		job = w->jobs[i];
 	}
-	job_go(job, place_of(w, job));
+	job_go(job, job_way(job));
 }
 
 /* A domain with many sessions leaves the next place to those with few. */
@@ -138,12 +129,11 @@ start_few(struct worker *w, uint64_t now)
 	size_t i;
 
 	for (i = 0; i < w->job_count; i++) {
-		const char *place = place_of(w, w->jobs[i]);
+		const char *way = job_way(w->jobs[i]);
 
-		if (job_is_waiting(w->jobs[i]) &&
-		    dest_has_few(w->dests, place) &&
-		    dest_closed_ms(w->dests, place, now) == 0 &&
-		    dest_begin(w->dests, place, now) == DEST_BEGUN)
+		if (job_is_waiting(w->jobs[i]) && dest_has_few(w->dests, way) &&
+		    dest_closed_ms(w->dests, way, now) == 0 &&
+		    dest_begin(w->dests, way, now) == DEST_BEGUN)
 			start(w, i);
 	}
 }
@@ -175,12 +165,12 @@ start_waiting(struct worker *w)
 
 		if (!job_is_waiting(job))
 			continue;
-		closed = dest_closed_ms(w->dests, place_of(w, job), now);
+		closed = dest_closed_ms(w->dests, job_way(job), now);
 		if (closed > 0) {
 			job_refuse(job, (int)(closed / 1000) + 1);
 			continue;
 		}
-		switch (dest_begin(w->dests, place_of(w, job), now)) {
+		switch (dest_begin(w->dests, job_way(job), now)) {
 		case DEST_BEGUN:
 			start(w, i);
 			break;
@@ -194,6 +184,10 @@ start_waiting(struct worker *w)
 			break;
 		case DEST_NEXT:
 			look_ahead(w, job, &ahead);
+			break;
+		case DEST_TRIED:
+			/* Nothing here would hear of a rule around it. */
+			job_refuse(job, BEHIND_RETRY_S);
 			break;
 		case DEST_FULL:
 			w->ready++;
@@ -219,14 +213,14 @@ end_going(struct worker *w, struct job *job)
 	job_leave(job);
 }
 
-/* A job for this domain has ended, or needs its place no more. */
+/* A job that went this way has ended, or needs its place no more. */
 static void
-go_on(struct worker *w, const char *domain)
+go_on(struct worker *w, const char *way)
 {
 	if (w->stopping)
 		return;
 	start_waiting(w);
-	if (dest_is_wanted(w->dests, domain, clock_mono_ms())) {
+	if (dest_is_wanted(w->dests, way, clock_mono_ms())) {
 		w->dry = false;
 		w->missed = true;
 	}
@@ -242,7 +236,7 @@ on_job_left(void *arg, struct job *job)
 	struct worker *w = arg;
 
 	end_going(w, job);
-	go_on(w, job_lease(job)->domain);
+	go_on(w, job_way(job));
 }
 
 static void
@@ -262,7 +256,7 @@ on_job_end(void *arg, struct job *job)
 	if (w->stopping && is_idle(w))
 		leave(w);
 	else
-		go_on(w, job_lease(job)->domain);
+		go_on(w, job_way(job));
 	job_free(job);
 }
 
@@ -283,7 +277,7 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 		log_info("deliver.claim", KV("message", id),
 		    KV("tenant", v[i].tenant), KV("why", w->reason));
 		w->jobs[w->job_count++] = job;
-		if (!dest_is_beyond(w->dests, v[i].domain))
+		if (!dest_is_beyond(w->dests, job_way(job)))
 			dests_may_find(w->dests);
 		if (w->stopping)
 			job_stop(job);
@@ -324,15 +318,14 @@ static void
 claim(struct worker *w, bool turning)
 {
 	const char *skip[DEST_SKIP_MAX];
-	size_t n = 0;
+	size_t n;
 
 	if (w->stopping || w->claim_op != NULL)
 		return;
 	dests_set_places(w->dests, (size_t)w->ctx.conf->deliver_concurrency);
 	jobs_make_place(w->jobs, w->job_count, w->dests);
 	start_waiting(w);
-	if (w->ctx.smarthost[0] == '\0')
-		n = dests_skip(w->dests, skip, clock_mono_ms());
+	n = dests_skip(w->dests, skip, clock_mono_ms());
 	if (!has_room(w, turning)) {
 		/* The end of a job asks again. */
 		w->dry = false;
@@ -459,6 +452,14 @@ on_stop(void *arg)
 }
 
 static void
+on_ways_changed(void *arg, enum relay_status st, const char *why)
+{
+	(void)arg;
+	if (st != RELAY_DONE)
+		log_warn("deliver.result", KV("why", why));
+}
+
+static void
 on_reload(void *arg)
 {
 	struct worker *w = arg;
@@ -473,6 +474,9 @@ on_reload(void *arg)
 		job_reload(w->jobs[i]);
 	if (!context_reload(&w->ctx, w->daemon->conf, &err))
 		log_error("daemon.reload", KV("why", err.text));
+	dests_open(w->dests);
+	if (w->ctx.other_smarthost)
+		(void)relay_ways_changed(w->ctx.relay, on_ways_changed, w);
 	(void)idle_close(w->ctx.idle);
 	/* Jobs under way borrow the old one; it is small, reloads are rare. */
 	context_keep(old);

@@ -170,6 +170,8 @@ on_claim(void *arg, enum pg_err err, const struct pg_result *res)
 		l->lease = pg_get_uuid(res, row, "lease");
 		l->attempts = pg_get_int(res, row, "attempts");
 		l->test = pg_get_bool(res, row, "test");
+		(void)snprintf(
+		    l->way, sizeof(l->way), "%s", pg_get_text(res, row, "way"));
 		memcpy(l->domain, domain, len + 1);
 	}
 	op.fn.claim(op.arg, st, v, n, more);

@@ -25,6 +25,7 @@ struct relay;
 
 #define RELAY_DOMAIN_MAX 255
 #define RELAY_WORDS 64
+#define RELAY_WAY_MAX 24
 
 struct store_lease {
 	int64_t tenant;
@@ -33,6 +34,8 @@ struct store_lease {
 	struct uuid lease;
 	int attempts; /* made before this lease */
 	bool test; /* mail of a test inbox: captured, never sent */
+	/* By a rule's host: "#" and its number; "-": a rule refuses it. */
+	char way[RELAY_WAY_MAX];
 };
 
 enum relay_status {
@@ -111,6 +114,7 @@ enum relay_route_action {
 /* An operator's rule that fits. Text is valid during the call. */
 struct relay_route {
 	enum relay_route_action action;
+	int64_t id;
 	int64_t tenant, inbox; /* whose rule; 0 = of all */
 	struct str domain, host, login, sealed;
 	int port;
@@ -155,7 +159,10 @@ bool relay_ready(const struct relay *r);
 /* Never call back; what was sent may still run. NULL is fine. */
 void relay_cancel(struct relay_op *op);
 
-/* At most `limit`, and none for the `n` domains in `skip`. */
+/*
+ * At most `limit`, and none that would go one of the `n` ways in `skip`: a
+ * rule's, a domain's by MX, or "*", first, for all that a smarthost gets.
+ */
 struct relay_op *relay_claim(struct relay *r, const char *worker, int limit,
     int lease_s, const char *const *skip, size_t n, relay_claim_fn *done,
     void *arg);
@@ -170,6 +177,9 @@ struct relay_op *relay_dkim_keys(struct relay *r, const struct store_lease *l,
 /* At most one rule that says which way, and one that demands TLS. */
 struct relay_op *relay_routes(struct relay *r, const struct store_lease *l,
     relay_route_fn *done, void *arg);
+/* The smarthost is another: what was put off is due now. */
+struct relay_op *relay_ways_changed(
+    struct relay *r, relay_done_fn *done, void *arg);
 struct relay_op *relay_one_click(struct relay *r, const struct store_lease *l,
     int ix, relay_one_click_fn *done, void *arg);
 /* At most `limit` chunks from `from`. */

@@ -64,6 +64,7 @@ on_routes(void *arg, enum pg_err err, const struct pg_result *res)
 		struct relay_route *r = &v[n++];
 
 		r->action = action_of(pg_get_text(res, row, "action")[0]);
+		r->id = pg_get_i64(res, row, "route_id");
 		r->tenant = pg_get_i64(res, row, "tenant_id");
 		r->inbox = pg_get_i64(res, row, "inbox_id");
 		r->domain = str_of(pg_get_text(res, row, "domain"));
@@ -86,6 +87,17 @@ relay_routes(struct relay *r, const struct store_lease *l, relay_route_fn *done,
 	op = relay_call(
 	    r, "select * from api.route_1($1,$2,$3,$4)", &a, on_routes, arg);
 	op->fn.route = done;
+	return op;
+}
+
+struct relay_op *
+relay_ways_changed(struct relay *r, relay_done_fn *done, void *arg)
+{
+	struct pg_args a = { 0 };
+	struct relay_op *op = relay_call(
+	    r, "select * from api.ways_changed_1()", &a, relay_on_done, arg);
+
+	op->fn.done = done;
 	return op;
 }
 

@@ -738,8 +738,10 @@ CREATE TABLE d.send_q (
 	lease uuid,
 	lease_until timestamptz,
 	worker text,
-	-- 0: in line, by vt. Else what last held it back: 1, its inbox, tenant or
-	-- a rule of theirs; 2, that nobody's mail went to the domain; 3, the time.
+	-- 0: in line, by vt. Else what last held it back: 1, its inbox, tenant, a
+	-- rule of theirs or the host all their mail goes by; 2, that nobody's mail
+	-- went to the domain; 3, the time, and of what is leased: that what says
+	-- which way it goes has changed since (d.ways_changed).
 	aside smallint NOT NULL DEFAULT 0 CHECK (aside BETWEEN 0 AND 3),
 	PRIMARY KEY (message_id, tenant_id, domain),
 	FOREIGN KEY (message_id, tenant_id, version, round, digest)

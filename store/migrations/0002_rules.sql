@@ -399,6 +399,11 @@ BEGIN
 	RETURN got;
 END $$;
 
+-- How long mail is tried, from the moment it may first go.
+CREATE FUNCTION d.give_up_after() RETURNS interval LANGUAGE sql IMMUTABLE
+	RETURN interval '72 hours';
+GRANT EXECUTE ON FUNCTION d.give_up_after TO p_relay;
+
 -- Puts released messages on the queue, one row per destination domain. Their
 -- tenants are in order (d.places).
 CREATE FUNCTION d.enqueue(g d.leaving[], due timestamptz) RETURNS void
@@ -430,7 +435,7 @@ BEGIN
 	    round, digest, vt, due_at, give_up_at, stale_at, mode, aside)
 	    SELECT x.mid, x.t, x.i, y.domain, x.v, x.r, x.digest,
 	    CASE WHEN z.at > due THEN greatest(x.vt, extract(epoch FROM z.at))
-	        ELSE x.vt END, z.at, z.at + interval '72 hours',
+	        ELSE x.vt END, z.at, z.at + d.give_up_after(),
 	    least(e.at + n.approve_ttl, to_timestamp(e.expiry / 1000000.0),
 	    to_timestamp(nullif(x.not_after, 0) / 1000000.0)), e.mode,
 	    CASE WHEN z.at > clock_timestamp() THEN 3 ELSE 0 END

@@ -27,16 +27,21 @@ END $$;
 
 -- Is mail in line for a domain that is not left out, or may there be? Told by
 -- the first few domains, so that nothing need be set aside for want of others.
+-- A rule may lead around what is left out.
 CREATE FUNCTION d.claim_others(skip text[]) RETURNS boolean
 	LANGUAGE plpgsql AS $$
 DECLARE
 	domains CONSTANT int := 16;
 	name text := '';
 BEGIN
+	IF EXISTS (SELECT 1 FROM d.route r WHERE r.action = 'r'
+	    AND r.ended_at IS NULL) THEN
+		RETURN true;
+	END IF;
 	FOR i IN 1 .. domains LOOP
 		SELECT q.domain INTO name FROM d.send_q q WHERE q.lease IS NULL
 		    AND q.aside = 0 AND q.domain > name ORDER BY q.domain LIMIT 1;
-		IF NOT FOUND THEN
+		IF NOT FOUND OR skip[1] = '*' THEN
 			-- What a test inbox sends is never left out.
 			RETURN EXISTS (SELECT 1 FROM d.inbox x WHERE x.test);
 		END IF;
@@ -117,8 +122,7 @@ BEGIN
 		SELECT q.domain INTO name FROM d.send_q q WHERE q.lease IS NULL
 		    AND q.aside = 2 AND q.domain > name ORDER BY q.domain LIMIT 1;
 		EXIT WHEN NOT FOUND;
-		IF (name = ANY (skip)) IS NOT TRUE
-		    AND NOT (rules AND d.route_bars(0, 0, name) = 2) THEN
+		IF d.route_bars(0, 0, name, skip, rules) < 2 THEN
 			gt := gt || 0::bigint;
 			gi := gi || 0::bigint;
 			gd := gd || name;
@@ -180,11 +184,12 @@ BEGIN
 END $$;
 
 -- The domains to which an inbox has something set aside that may go, some of
--- them. Under a rule for all domains only one with a rule of its own may.
+-- them. Where a rule for all domains, or the smarthost, holds mail back, only
+-- one with a rule of its own may.
 CREATE FUNCTION d.claim_names(lim int, t bigint, i bigint, skip text[],
 	rules boolean) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
-	every boolean := NOT (rules AND d.route_bars(t, i, '*') > 0);
+	every boolean := d.route_bars(t, i, '*', skip, rules) = 0;
 	name text := '';
 	names text[] := '{}';
 BEGIN
@@ -200,8 +205,7 @@ BEGIN
 			    AND r.domain > name ORDER BY r.domain LIMIT 1;
 		END IF;
 		EXIT WHEN NOT FOUND;
-		IF (name = ANY (skip)) IS NOT TRUE
-		    AND NOT (rules AND d.route_bars(t, i, name) > 0) THEN
+		IF d.route_bars(t, i, name, skip, rules) = 0 THEN
 			names := names || name;
 		END IF;
 	END LOOP;
@@ -209,16 +213,19 @@ BEGIN
 END $$;
 
 -- A last row of status 206 says that another call may find more at once.
+-- `skip`: ways that nothing need be claimed for (d.route_bars). `way`: of what
+-- a rule sends by its host, '#' and the rule's number; '-' of what one refuses.
 CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int,
 	skip text[] DEFAULT NULL)
 	RETURNS TABLE (status int, code text, tenant_id bigint, message_id uuid,
 	domain text, lease uuid, version smallint, round smallint, attempts int,
-	give_up_at timestamptz, test boolean) LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp SET postern.actor = '' AS $$
+	give_up_at timestamptz, test boolean, way text) LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
 	now_at timestamptz := clock_timestamp();
-	rules boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action = 's'
+	rules boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action <> 't'
 	    AND r.ended_at IS NULL);
 	line record;
 	rest record;
@@ -233,7 +240,8 @@ BEGIN
 		RETURN;
 	END IF;
 	IF EXISTS (SELECT 1 FROM d.global_pause g WHERE g.paused_at IS NOT NULL)
-	    THEN
+	    OR skip[1] = '*' AND NOT rules
+	    AND NOT EXISTS (SELECT 1 FROM d.inbox x WHERE x.test) THEN
 		RETURN;
 	END IF;
 	-- A lease that a crash forgets is refused to whoever shows it, and the
@@ -294,12 +302,52 @@ BEGIN
 	    aside = 0 FROM s WHERE q.message_id = s.message_id
 	    AND q.tenant_id = s.tenant_id AND q.domain = s.domain
 	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
-	    q.lease, q.version, q.round, q.attempts, q.give_up_at, s.test;
+	    q.lease, q.version, q.round, q.attempts, q.give_up_at, s.test,
+	    CASE WHEN rules AND NOT s.test
+	        THEN d.route_way(q.tenant_id, q.inbox_id, q.domain) END;
 	IF line.more OR rest.more THEN
 		RETURN QUERY SELECT 206, NULL::text, NULL::bigint, NULL::uuid, NULL::text,
 		    NULL::uuid, NULL::smallint, NULL::smallint, NULL::int,
-		    NULL::timestamptz, NULL::boolean;
+		    NULL::timestamptz, NULL::boolean, NULL::text;
 	END IF;
+END $$;
+
+-- What says which way mail goes has changed: for all (0), a tenant, an inbox,
+-- for a domain or '*'. What a worker put off need not wait any longer, and what
+-- is leased need not when it comes back. What is set aside for its domain is
+-- looked at once more, as only what holds for all tenants is seen there. Who
+-- may have a message already is not asked sooner for that (0102). Locks rows in
+-- the order of beat_1.
+CREATE FUNCTION d.ways_changed(t bigint, i bigint, dom text) RETURNS void
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+DECLARE
+	now_at timestamptz := clock_timestamp();
+BEGIN
+	UPDATE d.send_q q SET aside = 3, due_at = least(q.due_at, now_at)
+	    FROM (SELECT y.message_id, y.tenant_id, y.domain FROM d.send_q y
+	        WHERE (t = 0 OR y.tenant_id = t) AND (i = 0 OR y.inbox_id = i)
+	        AND (dom = '*' OR y.domain = dom)
+	        AND (y.lease IS NOT NULL OR y.aside = 2 AND t > 0
+	        OR y.aside = 3 AND y.due_at > now_at
+	        AND y.due_at > y.give_up_at - d.give_up_after())
+	        AND NOT EXISTS (SELECT 1 FROM d.delivery v
+	            WHERE v.message_id = y.message_id AND v.tenant_id = y.tenant_id
+	            AND v.domain = y.domain AND v.unsure_mx IS NOT NULL)
+	        ORDER BY y.message_id, y.tenant_id, y.domain FOR UPDATE) z
+	    WHERE q.message_id = z.message_id AND q.tenant_id = z.tenant_id
+	    AND q.domain = z.domain;
+END $$;
+GRANT EXECUTE ON FUNCTION d.ways_changed(bigint, bigint, text) TO p_ctl;
+
+-- The worker's smarthost is another one.
+CREATE FUNCTION api.ways_changed_1() RETURNS TABLE (status int, code text)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+#variable_conflict use_column
+BEGIN
+	PERFORM d.ways_changed(0, 0, '*');
+	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 
 -- Is this lease alive? If so, its message may be read in this call. With
@@ -458,6 +506,7 @@ DECLARE
 	host text;
 	open_rows int;
 	over boolean;
+	anew boolean;
 BEGIN
 	IF EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = mid
 	    AND v.tenant_id = t AND v.domain = dom AND v.status = 2
@@ -477,6 +526,16 @@ BEGIN
 	    result = left(lease_end.result, 300)
 	    WHERE a.message_id = mid AND a.tenant_id = t AND a.domain = dom
 	    AND a.ended_at IS NULL;
+	SELECT q.aside = 3 AND due > clock_timestamp() INTO anew FROM d.send_q q
+	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom;
+	-- It waits for a way that it would not take any more.
+	IF anew AND NOT EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = mid
+	    AND v.tenant_id = t AND v.domain = dom AND v.status IN (0, 4)
+	    AND v.unsure_mx IS NOT NULL) THEN
+		due := clock_timestamp();
+		UPDATE d.delivery v SET next_attempt_at = due WHERE v.message_id = mid
+		    AND v.tenant_id = t AND v.domain = dom AND v.status = 4;
+	END IF;
 	SELECT due >= q.give_up_at INTO over FROM d.send_q q
 	    WHERE q.message_id = mid AND q.tenant_id = t AND q.domain = dom;
 	IF over THEN
@@ -1213,6 +1272,7 @@ SET LOCAL ROLE p_relay;
 GRANT EXECUTE ON FUNCTION api.claim_due_1, api.fetch_1, api.fetch_body_1,
 	api.beat_1, api.attempt_1, api.dot_1, api.done_1, api.dsn_key_1,
 	api.release_lease_1,
-	api.integrity_1, api.sweep_1, api.queue_stats_1 TO l_worker;
+	api.integrity_1, api.sweep_1, api.queue_stats_1, api.ways_changed_1
+	TO l_worker;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_relay;

@@ -86,6 +86,9 @@ BEGIN
 	    route_add_1.login, route_add_1.sealed, route_add_1.reason, o.actor,
 	    clock_timestamp() + expires_in * interval '1 second')
 	    RETURNING r.route_id INTO n;
+	IF route_add_1.action IN ('r', 'b') THEN
+		PERFORM d.ways_changed(coalesce(tenant, 0), coalesce(inbox, 0), x);
+	END IF;
 	PERFORM d.note(coalesce(tenant, 0), o.actor, 'route.add', NULL,
 	    json_build_object('route_id', n, 'inbox', inbox, 'domain', x,
 	    'action', route_add_1.action, 'host', route_add_1.host, 'port',
@@ -103,7 +106,7 @@ DECLARE
 	o record;
 	r record;
 BEGIN
-	SELECT y.tenant_id, y.inbox_id INTO r FROM d.route y
+	SELECT y.tenant_id, y.inbox_id, y.domain INTO r FROM d.route y
 	    WHERE y.route_id = route AND y.ended_at IS NULL;
 	o := d.ctl(s, uid, ARRAY['admin'], nullif(r.tenant_id, 0),
 	    nullif(r.inbox_id, 0));
@@ -121,6 +124,7 @@ BEGIN
 	END IF;
 	UPDATE d.route y SET ended_at = clock_timestamp()
 	    WHERE y.route_id = route;
+	PERFORM d.ways_changed(r.tenant_id, r.inbox_id, r.domain);
 	PERFORM d.note(r.tenant_id, o.actor, 'route.end', NULL,
 	    json_build_object('route_id', route, 'reason', reason)::text);
 	RETURN QUERY SELECT 200, NULL::text;
@@ -169,27 +173,49 @@ CREATE FUNCTION d.routes_of(t bigint, i bigint, dom text) RETURNS SETOF d.route
 	r.inbox_id = 0, r.tenant_id = 0, r.domain = '*', r.route_id DESC
 $$;
 
--- Does a rule that fits hold this back, so that nobody need claim it? As
--- send_q.aside says it: 2 where it is one for all who write to the domain.
-CREATE FUNCTION d.route_bars(t bigint, i bigint, dom text) RETURNS smallint
+-- The way that a rule has mail go: by its host, '#' and the rule's number, or
+-- '-', nowhere, as it refuses it.
+CREATE FUNCTION d.route_way(t bigint, i bigint, dom text) RETURNS text
 	LANGUAGE sql STABLE
-	RETURN coalesce((SELECT CASE WHEN r.tenant_id = 0 AND r.domain <> '*'
-	    THEN 2 ELSE 1 END FROM d.routes_of(t, i, dom) r
-	    WHERE r.action = 's'), 0)::smallint;
+	RETURN (SELECT CASE r.action WHEN 'r' THEN '#' || r.route_id
+	    WHEN 'b' THEN '-' END FROM d.routes_of(t, i, dom) r
+	    WHERE r.action <> 't');
+
+-- May this go, or why need nobody claim it? As send_q.aside says it: 2 where
+-- that holds for all who write to the domain, and the inbox has no rule of its
+-- own for it, now or when another ends. `skip` has ways that take nothing now:
+-- a rule's, a domain's by MX, and first of all '*' for what a smarthost gets.
+CREATE FUNCTION d.rule_bars(t bigint, i bigint, dom text, skip text[])
+	RETURNS smallint LANGUAGE sql STABLE
+	RETURN coalesce((SELECT CASE WHEN r.action = 's' OR r.action = 'r'
+	    AND '#' || r.route_id = ANY (skip) THEN CASE WHEN r.tenant_id = 0
+	    AND r.domain <> '*' AND (t = 0 OR NOT EXISTS (SELECT 1 FROM d.route o
+	        WHERE o.tenant_id = t AND o.inbox_id IN (0, i)
+	        AND o.domain IN ('*', dom) AND o.ended_at IS NULL))
+	    THEN 2 ELSE 1 END ELSE 0 END
+	    FROM d.routes_of(t, i, dom) r WHERE r.action <> 't'),
+	    CASE WHEN skip[1] = '*' THEN 1 WHEN dom = ANY (skip) THEN 2
+	    ELSE 0 END)::smallint;
+-- The same; `rules`: there are some.
+CREATE FUNCTION d.route_bars(t bigint, i bigint, dom text, skip text[],
+	rules boolean) RETURNS smallint LANGUAGE sql STABLE
+	RETURN CASE WHEN rules THEN d.rule_bars(t, i, dom, skip)
+	WHEN skip[1] = '*' THEN 1 WHEN dom = ANY (skip) THEN 2 ELSE 0 END;
 
 -- May this go? 0, or why no claim need take it, as send_q.aside says it.
 CREATE FUNCTION d.claim_bars(x d.inbox, n d.tenant, dom text, skip text[],
 	rules boolean) RETURNS smallint LANGUAGE sql STABLE
 	RETURN CASE WHEN x.paused_at IS NOT NULL OR x.suspended_at IS NOT NULL
 	    OR n.paused_at IS NOT NULL OR n.disabled_at IS NOT NULL THEN 1
-	WHEN x.test THEN 0 WHEN dom = ANY (skip) THEN 2
-	WHEN rules THEN d.route_bars(x.tenant_id, x.inbox_id, dom) ELSE 0 END;
+	WHEN x.test THEN 0
+	WHEN rules THEN d.rule_bars(x.tenant_id, x.inbox_id, dom, skip)
+	WHEN skip[1] = '*' THEN 1 WHEN dom = ANY (skip) THEN 2 ELSE 0 END;
 
 -- How leased mail goes.
 CREATE FUNCTION api.route_1(t bigint, mid uuid, dom text, lease uuid)
 	RETURNS TABLE (status int, code text, action text, host text, port int,
 	login text, sealed bytea, tenant_id bigint, inbox_id bigint, domain text,
-	reason text) LANGUAGE plpgsql SECURITY DEFINER
+	reason text, route_id bigint) LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.msg = ''
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -203,8 +229,8 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, r.action::text, r.host, r.port,
-	    r.login, r.sealed, r.tenant_id, r.inbox_id, r.domain, r.reason
-	    FROM d.routes_of(t, (l.q).inbox_id, dom) r ORDER BY r.action = 't';
+	    r.login, r.sealed, r.tenant_id, r.inbox_id, r.domain, r.reason,
+	    r.route_id FROM d.routes_of(t, (l.q).inbox_id, dom) r ORDER BY r.action = 't';
 END $$;
 
 RESET ROLE;

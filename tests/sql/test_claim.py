@@ -171,17 +171,26 @@ class Judge:
         cur.execute(sql, args)
         return cur.fetchall()
 
-    def ruled(self, rules, t, i, dom):
+    def rules(self):
+        return self.rows(
+            "SELECT route_id, tenant_id, inbox_id, domain, action::text "
+            "FROM d.route WHERE ended_at IS NULL "
+            "AND (expires_at IS NULL OR expires_at > clock_timestamp())")
+
+    def goes(self, rules, skip, t, i, dom):
+        """By the rule that decides, or as all that has none."""
         fit = [r for r in rules if r[1] in (0, t) and r[2] in (0, i)
                and r[3] in ("*", dom) and r[4] != "t"]
         fit.sort(key=lambda r: (r[1] != 0 or r[4] == "r", r[2] == 0,
                                 r[1] == 0, r[3] == "*", -r[0]))
-        return bool(fit) and fit[0][4] == "s"
+        if not fit:
+            return dom not in skip and "*" not in skip
+        return fit[0][4] == "b" or fit[0][4] == "r" and \
+            "#%d" % fit[0][0] not in skip
 
     def may_go(self, skip):
         """(message, domain): is it in line?"""
-        rules = self.rows("SELECT route_id, tenant_id, inbox_id, domain, "
-                          "action::text FROM d.route WHERE ended_at IS NULL")
+        rules = self.rules()
         return {(m, dom): aside == 0 for m, dom, t, i, test, aside in
                 self.rows(
             "SELECT q.message_id, q.domain, q.tenant_id, q.inbox_id, x.test, "
@@ -190,13 +199,31 @@ class Judge:
             "WHERE q.lease IS NULL AND q.due_at <= clock_timestamp() "
             "AND x.paused_at IS NULL AND x.suspended_at IS NULL "
             "AND n.paused_at IS NULL AND n.disabled_at IS NULL")
-            if test or (dom not in skip
-                        and not self.ruled(rules, t, i, dom))}
+            if test or self.goes(rules, skip, t, i, dom)}
+
+    def skip(self):
+        """As a worker would: its smarthost first, or domains; and hosts of
+        rules."""
+        hosts = ["#%d" % r[0] for r in self.rules() if r[4] == "r"]
+        hosts = self.rng.sample(hosts, self.rng.randrange(len(hosts) + 1))
+        if self.rng.random() < .15:
+            return ["*"] + hosts
+        return self.rng.sample(DOMAINS, self.rng.choice([0, 0, 1, 3])) + hosts
 
 
 def turn(table, column, key, value):
     return ("UPDATE d.%s SET %s = CASE WHEN %s IS NULL THEN now() END "
             "WHERE %s = %%s" % (table, column, column, key), (value,))
+
+
+def ways_changed(su, *scope):
+    """What is put off by a worker, and fits, is due."""
+    su.cursor().execute("SELECT d.ways_changed(%s, %s, %s)", scope)
+    assert not one(su, "SELECT count(*) FROM d.send_q WHERE lease IS NULL "
+                   "AND due_at > clock_timestamp() "
+                   "AND due_at > give_up_at - interval '72 h' "
+                   "AND (%s = 0 OR tenant_id = %s) AND %s IN (0, inbox_id) "
+                   "AND %s IN ('*', domain)", scope[0], *scope)
 
 
 def one_change(w, j, leases):
@@ -220,16 +247,21 @@ def one_change(w, j, leases):
     elif what == 7:
         action = r.choice("ssrbt")
         t = r.choice([0, x.tenant])
-        cur.execute(RULE, (
-            t, r.choice([0, x.inbox]) if t else 0,
-            r.choice(DOMAINS + ["*"]), action,
-            "h.example" if action == "r" else None,
+        scope = (t, r.choice([0, x.inbox]) if t else 0,
+                 r.choice(DOMAINS + ["*"]))
+        cur.execute(RULE, scope + (
+            action, "h.example" if action == "r" else None,
             25 if action == "r" else None))
+        if action in "rb":
+            ways_changed(j.su, *scope)
     elif what == 8:
-        cur.execute("UPDATE d.route SET ended_at = now() WHERE route_id IN ("
-                    "SELECT route_id FROM d.route WHERE ended_at IS NULL "
-                    "ORDER BY md5(route_id::text || %s) LIMIT 2)",
-                    (str(r.random()),))
+        rules = j.rules()
+        for n, *scope, _ in r.sample(rules, min(2, len(rules))):
+            column = r.choice(["ended_at", "expires_at"])
+            cur.execute("UPDATE d.route SET %s = now() WHERE route_id = %%s"
+                        % column, (n,))
+            if column == "ended_at":
+                ways_changed(j.su, *scope)
     elif what == 9:
         cur.execute("UPDATE d.send_q SET due_at = now() WHERE lease IS NULL "
                     "AND due_at > now() AND inbox_id = %s", (x.inbox,))
@@ -254,7 +286,7 @@ def test_claims_find_all_that_may_go(w, su, request):
         for step in range(STEPS):
             for _ in range(j.rng.randrange(4)):
                 one_change(w, j, leases)
-            skip = j.rng.sample(DOMAINS, j.rng.choice([0, 0, 1, 3]))
+            skip = j.skip()
             lim, before = j.rng.choice([2, 3, 10, 50]), j.may_go(skip)
             got, more = claim(w.wk, lim, skip or None)
             mine = [(L["mid"], L["dom"]) for L in got]

@@ -362,6 +362,138 @@ test_forgets(void **state)
 	dests_free(d);
 }
 
+/* Reached in vain three times. */
+static void
+kill_it(struct dests *d, const char *way, uint64_t now)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(dest_closed_ms(d, way, now), 0);
+		assert_int_equal(dest_begin(d, way, now), DEST_BEGUN);
+		dest_end(d, way, false, DEST_UNREACHED, now);
+	}
+}
+
+/* Much may wait for a rule's host: it is asked once a minute, not more. */
+static void
+test_a_rules_host(void **state)
+{
+	struct dests *d = dests_new(100);
+	uint64_t now = 1000;
+	int i;
+
+	(void)state;
+	kill_it(d, "#7", now);
+	for (i = 0; i < 12; i++) {
+		assert_int_equal(dest_closed_ms(d, "#7", now), 60000);
+		now += 60000;
+		assert_int_equal(fill(d, "#7", now), 1);
+		dest_end(d, "#7", false, DEST_UNREACHED, now);
+	}
+	now += 60000;
+	assert_int_equal(fill(d, "#7", now), 1);
+	dest_end(d, "#7", false, DEST_REACHED, now);
+	/* As a domain: one more after each success. */
+	assert_int_equal(fill(d, "#7", now), 2);
+	/* Another rule, maybe of the same host, is another way. */
+	assert_int_equal(dest_closed_ms(d, "#8", now), 0);
+	end(d, "#7", 2, DEST_NOTHING, now);
+	dests_free(d);
+}
+
+/* The smarthost takes what it gets, until it is dead. */
+static void
+test_the_smarthost(void **state)
+{
+	struct dests *d = dests_new(40);
+	const char *out[DEST_SKIP_MAX];
+	uint64_t now = 1000;
+	int i;
+
+	(void)state;
+	assert_int_equal(fill(d, "*", now), 40);
+	assert_int_equal(dest_begin(d, "*", now), DEST_FULL);
+	assert_true(dest_has_few(d, "*"));
+	for (i = 0; i < 60; i++)
+		assert_int_equal(dest_begin(d, "*", now), DEST_FULL);
+	assert_int_equal(dests_skip(d, out, now), 0);
+	assert_int_equal(dest_slow(d, "*"), DEST_STAYS);
+	end(d, "*", 20, DEST_BUSY, now);
+	assert_int_equal(fill(d, "*", now), 20);
+	end(d, "*", 40, DEST_UNREACHED, now);
+	assert_true(dests_have_room(d));
+	for (i = 0; i < 5; i++) {
+		assert_int_equal(dest_closed_ms(d, "*", now), 60000);
+		assert_int_equal(dests_skip(d, out, now), 1);
+		assert_string_equal(out[0], "*");
+		now += 60000;
+		dests_look(d);
+		assert_int_equal(dests_skip(d, out, now), 0);
+		/* One finds out; what else was claimed need not wait here. */
+		assert_int_equal(dest_begin(d, "*", now), DEST_BEGUN);
+		assert_int_equal(dest_begin(d, "*", now), DEST_TRIED);
+		assert_int_equal(dest_begin(d, "*", now), DEST_TRIED);
+		assert_int_equal(dests_skip(d, out, now), 1);
+		dest_end(d, "*", false, DEST_UNREACHED, now);
+	}
+	now += 60000;
+	assert_int_equal(dest_begin(d, "*", now), DEST_BEGUN);
+	dest_end(d, "*", false, DEST_REACHED, now);
+	assert_int_equal(fill(d, "*", now), 40);
+	end(d, "*", 40, DEST_NOTHING, now);
+	assert_int_equal(fill(d, "", now), 40);
+	dests_free(d);
+}
+
+/* Much hangs on them, so they are left out before any domain is. */
+static void
+test_named_first(void **state)
+{
+	struct dests *d = dests_new(5000);
+	const char *out[DEST_SKIP_MAX];
+	char name[32];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 1000; i++) {
+		(void)snprintf(name, sizeof(name), "dead%d.example", i);
+		kill_it(d, name, 0);
+	}
+	kill_it(d, "#7", 0);
+	kill_it(d, "*", 0);
+	assert_int_equal(dests_skip(d, out, 1), DEST_SKIP_MAX);
+	assert_string_equal(out[0], "*");
+	assert_string_equal(out[1], "#7");
+	assert_string_not_equal(out[2], "#7");
+	dests_free(d);
+}
+
+/* Whoever mended something need not wait for what was learned before. */
+static void
+test_opens(void **state)
+{
+	static const char *const ways[] = { "a.example", "#7", "*" };
+	struct dests *d = dests_new(100);
+	const char *out[DEST_SKIP_MAX];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		kill_it(d, ways[i], 0);
+	assert_int_equal(dests_skip(d, out, 0), 3);
+	dests_found_nothing(d);
+	(void)dests_skip(d, out, 0);
+	assert_false(dests_seek(d));
+	dests_open(d);
+	assert_int_equal(dests_skip(d, out, 0), 0);
+	assert_true(dests_seek(d));
+	for (i = 0; i < 3; i++)
+		kill_it(d, ways[i], 0);
+	assert_int_equal(dest_closed_ms(d, "a.example", 0), 60000);
+	dests_free(d);
+}
+
 int
 main(void)
 {
@@ -376,6 +508,10 @@ main(void)
 		cmocka_unit_test(test_nothing_else),
 		cmocka_unit_test(test_who_has_few),
 		cmocka_unit_test(test_forgets),
+		cmocka_unit_test(test_a_rules_host),
+		cmocka_unit_test(test_the_smarthost),
+		cmocka_unit_test(test_named_first),
+		cmocka_unit_test(test_opens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
