@@ -547,26 +547,32 @@ CREATE TABLE d.state (
 	detail text,
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 	was smallint NOT NULL DEFAULT 0, -- before the last update (0002)
-	-- A message has three or four states, and each is a new entry in all of
-	-- these: without room, pages that were filled in order of ids split, or
-	-- are searched for what may go, with each (decision 0122).
-	PRIMARY KEY (message_id, tenant_id) WITH (fillfactor = 40),
-	UNIQUE (message_id, tenant_id, version, round) WITH (fillfactor = 40),
+	-- Where it stays in until somebody decides or time passes: held, deferred,
+	-- uncertain. No index names the state itself: what moves from approved to
+	-- sending to sent keeps this, so its row changes and no index does
+	-- (decision 0126). Who looks by an index asks for this.
+	stays smallint NOT NULL GENERATED ALWAYS AS (CASE WHEN state = ANY
+	    ('{1,9,11}'::smallint[]) THEN state ELSE 0::smallint END) STORED,
+	-- What was held is a new entry in all of these once it is not: without
+	-- room, pages that were filled in order of ids split, or are searched for
+	-- what may go, with each (decision 0122).
+	PRIMARY KEY (message_id, tenant_id) WITH (fillfactor = 50),
+	UNIQUE (message_id, tenant_id, version, round) WITH (fillfactor = 50),
 	CHECK (round >= 1 AND state BETWEEN 1 AND 11))
 	PARTITION BY RANGE (message_id);
 -- Plain columns: row security pushes down comparisons of columns, not of
 -- `100 - risk`, which may fail and so leak.
 CREATE INDEX state_held ON d.state (tenant_id, risk DESC, message_id)
-	WHERE state = 1;
+	WHERE stays = 1;
 CREATE INDEX state_box ON d.state (tenant_id, inbox_id, risk DESC,
-	message_id) WHERE state = 1;
+	message_id) WHERE stays = 1;
 CREATE INDEX state_past ON d.state (tenant_id, message_id)
-	WITH (fillfactor = 40) WHERE state <> 1;
-CREATE INDEX state_hold ON d.state (hold_until) WHERE state = 1;
-CREATE INDEX state_live ON d.state (state, tenant_id, inbox_id)
-	WHERE state IN (2, 7, 9, 11);
+	WITH (fillfactor = 50) WHERE stays <> 1;
+CREATE INDEX state_hold ON d.state (hold_until) WHERE stays = 1;
+CREATE INDEX state_stays ON d.state (stays, tenant_id, inbox_id)
+	WHERE stays > 1;
 CREATE INDEX state_inbox ON d.state (tenant_id, inbox_id, message_id)
-	WITH (fillfactor = 40);
+	WITH (fillfactor = 50);
 
 -- What operators search by: words of subject and envelope, each with its
 -- tenant in front (d.words_of). Filled behind the audit log, up to word_at,

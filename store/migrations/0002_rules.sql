@@ -72,6 +72,11 @@ CREATE FUNCTION d.uuid_floor(at timestamptz) RETURNS uuid LANGUAGE sql
 	IMMUTABLE STRICT PARALLEL SAFE
 	RETURN d.uuid_at((date_part('epoch', at AT TIME ZONE 'UTC')
 	    * 1000)::bigint);
+-- The last id before that.
+CREATE FUNCTION d.uuid_last(at timestamptz) RETURNS uuid LANGUAGE sql
+	IMMUTABLE STRICT PARALLEL SAFE
+	RETURN rpad(substr(encode(int8send(d.uuid_ms(d.uuid_floor(at)) - 1),
+	    'hex'), 5), 32, 'f')::uuid;
 -- Is an id between the ends of a set? Whoever looks ids of a set up says so, and
 -- a statement begins with the weeks it needs. Not as BETWEEN, which an index
 -- can answer too: from there the planner took a walk over all between the ends
@@ -828,8 +833,8 @@ BEGIN
 		CONTINUE WHEN to_regclass(format('d.%I', k.name || '_' || s))
 		    IS NOT NULL;
 		EXECUTE format('CREATE TABLE d.%I (LIKE d.%I INCLUDING DEFAULTS '
-		    'INCLUDING CONSTRAINTS INCLUDING STORAGE)', k.name || '_' || s,
-		    k.name);
+		    'INCLUDING CONSTRAINTS INCLUDING GENERATED INCLUDING STORAGE)',
+		    k.name || '_' || s, k.name);
 		EXECUTE format('ALTER TABLE d.%I ATTACH PARTITION d.%I '
 		    'FOR VALUES FROM (%L) TO (%L)', k.name, k.name || '_' || s,
 		    lo, hi);
@@ -841,9 +846,11 @@ BEGIN
 			    'EXTERNAL, SET (toast_tuple_target = 4080)',
 			    k.name || '_' || s);
 		ELSIF k.name IN ('state', 'delivery') THEN
-			EXECUTE format('ALTER TABLE d.%I SET (fillfactor = 80, '
+			-- Each state its next version beside it (decision 0126).
+			EXECUTE format('ALTER TABLE d.%I SET (fillfactor = %s, '
 			    'autovacuum_vacuum_scale_factor = 0.02)',
-			    k.name || '_' || s);
+			    k.name || '_' || s,
+			    CASE k.name WHEN 'state' THEN 50 ELSE 80 END);
 		END IF;
 		IF k.fk IS NOT NULL THEN
 			EXECUTE format('ALTER TABLE d.%I ADD %s', k.name || '_' || s,
@@ -862,7 +869,35 @@ BEGIN
 		    'FORCE ROW LEVEL SECURITY', 'audit_' || s);
 		made := made + 1;
 	END IF;
+	IF made > 0 THEN
+		PERFORM d.week_make(monday);
+	END IF;
 	RETURN made;
+END $$;
+
+-- The functions named *_at as they are for one week: its ends, which no call
+-- passes, in place of `lo, hi)`. So a plan that is made once a session is of
+-- that week alone, however many there are (decision 0127).
+CREATE FUNCTION d.week_make(monday date) RETURNS void LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	s text := to_char(monday, '_YYYYMMDD');
+	ends text := format('%L::uuid, %L::uuid)',
+	    d.uuid_floor(monday::timestamp AT TIME ZONE 'UTC'),
+	    d.uuid_last((monday + 7)::timestamp AT TIME ZONE 'UTC'));
+	f record;
+	body text;
+BEGIN
+	FOR f IN SELECT p.oid, p.proname FROM pg_proc p
+	    WHERE p.pronamespace = 'd'::regnamespace
+	    AND p.proname IN ('claim_at', 'leased_at', 'dots_at', 'sents_at') LOOP
+		body := regexp_replace(pg_get_functiondef(f.oid),
+		    'd\.(claim_at|leased_at|dots_at|sents_at)\(',
+		    'd.\1' || s || '(', 'g');
+		EXECUTE replace(body, 'lo, hi)', ends);
+		EXECUTE format('GRANT EXECUTE ON FUNCTION d.%I TO p_relay',
+		    f.proname || s);
+	END LOOP;
 END $$;
 
 CREATE FUNCTION d.monday(at timestamptz) RETURNS date LANGUAGE sql IMMUTABLE

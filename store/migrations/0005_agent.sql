@@ -913,7 +913,7 @@ BEGIN
 		    ON m.message_id = s.message_id AND m.tenant_id = t
 		    AND m.version = s.version AND m.key_id = which
 		    WHERE s.tenant_id = t AND s.inbox_id = c.inbox_id
-		    AND s.state = 1;
+		    AND s.stays = 1;
 	END IF;
 	-- Then the counter, as submissions do: none of theirs is between its look
 	-- at the session and its COMMIT.
@@ -947,7 +947,7 @@ BEGIN
 		        ON m.message_id = y.message_id AND m.tenant_id = t
 		        AND m.version = y.version AND m.key_id = which
 		        WHERE y.tenant_id = t AND y.inbox_id = c.inbox_id
-		        AND y.state = 1 FOR UPDATE OF y SKIP LOCKED) z
+		        AND y.stays = 1 FOR UPDATE OF y SKIP LOCKED) z
 		    WHERE s.message_id = z.message_id AND s.tenant_id = t;
 		GET DIAGNOSTICS n = ROW_COUNT;
 	END IF;

@@ -123,7 +123,7 @@ CREATE FUNCTION d.left_from(after timestamptz, lim int) RETURNS timestamptz
 	SET enable_bitmapscan = off SET enable_sort = off
 	SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
-	RETURN coalesce((SELECT s.hold_until FROM d.state s WHERE s.state = 1
+	RETURN coalesce((SELECT s.hold_until FROM d.state s WHERE s.stays = 1
 	    AND s.hold_until > after ORDER BY s.hold_until OFFSET lim LIMIT 1),
 	    'infinity');
 END $$;
@@ -730,26 +730,26 @@ BEGIN
 		RETURN QUERY SELECT y.* FROM unnest(whole) t CROSS JOIN LATERAL (
 		    SELECT f.*, row_number() OVER () FROM (
 		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.state = 1 AND s.risk = last_risk
+		    WHERE s.tenant_id = t AND s.stays = 1 AND s.risk = last_risk
 		    AND s.risk >= least_risk AND s.message_id > last_id
 		    ORDER BY s.message_id LIMIT m) f
 		    UNION ALL
 		    SELECT f.*, row_number() OVER () FROM (
 		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.state = 1 AND s.risk < last_risk
+		    WHERE s.tenant_id = t AND s.stays = 1 AND s.risk < last_risk
 		    AND s.risk >= least_risk
 		    ORDER BY s.risk DESC, s.message_id LIMIT m) f) y;
 	ELSE
 		RETURN QUERY SELECT y.* FROM unnest(whole) t CROSS JOIN LATERAL (
 		    SELECT f.*, row_number() OVER () FROM (
 		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.inbox_id = box AND s.state = 1 AND s.risk = last_risk
+		    WHERE s.tenant_id = t AND s.inbox_id = box AND s.stays = 1 AND s.risk = last_risk
 		    AND s.risk >= least_risk AND s.message_id > last_id
 		    ORDER BY s.message_id LIMIT m) f
 		    UNION ALL
 		    SELECT f.*, row_number() OVER () FROM (
 		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.inbox_id = box AND s.state = 1 AND s.risk < last_risk
+		    WHERE s.tenant_id = t AND s.inbox_id = box AND s.stays = 1 AND s.risk < last_risk
 		    AND s.risk >= least_risk
 		    ORDER BY s.risk DESC, s.message_id LIMIT m) f) y;
 	END IF;
@@ -758,13 +758,13 @@ BEGIN
 		    WHERE box IS NULL OR z.inbox_id = box) b CROSS JOIN LATERAL (
 		    SELECT f.*, row_number() OVER () FROM (
 		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id AND s.state = 1 AND s.risk = last_risk
+		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id AND s.stays = 1 AND s.risk = last_risk
 		    AND s.risk >= least_risk AND s.message_id > last_id
 		    ORDER BY s.message_id LIMIT m) f
 		    UNION ALL
 		    SELECT f.*, row_number() OVER () FROM (
 		    SELECT s.risk, s.message_id, s.tenant_id FROM d.state s
-		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id AND s.state = 1 AND s.risk < last_risk
+		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id AND s.stays = 1 AND s.risk < last_risk
 		    AND s.risk >= least_risk
 		    ORDER BY s.risk DESC, s.message_id LIMIT m) f) y;
 	END IF;
@@ -833,7 +833,7 @@ BEGIN
 	END IF;
 	place := d.left_from(after, 20000);
 	RETURN QUERY SELECT d.us(s.hold_until), s.message_id, s.tenant_id, 0
-	    FROM d.state s WHERE s.state = 1 AND s.hold_until >= after
+	    FROM d.state s WHERE s.stays = 1 AND s.hold_until >= after
 	    AND s.hold_until <= place
 	    AND (s.hold_until > after OR s.message_id > last_id)
 	    AND s.tenant_id = ANY (tenants) AND (box IS NULL OR s.inbox_id = box)
@@ -867,7 +867,7 @@ BEGIN
 		RETURN QUERY SELECT 100 - r, y.message_id, y.tenant_id, 0 FROM (
 		    SELECT f.* FROM unnest(whole) t CROSS JOIN LATERAL (
 		    SELECT s.message_id, s.tenant_id FROM d.state s
-		    WHERE box IS NULL AND s.tenant_id = t AND s.state = 1
+		    WHERE box IS NULL AND s.tenant_id = t AND s.stays = 1
 		    AND s.risk = r AND s.message_id > least_id
 		    AND s.message_id < past ORDER BY s.message_id LIMIT n - got) f
 		    UNION ALL
@@ -878,7 +878,7 @@ BEGIN
 		    CROSS JOIN LATERAL (
 		    SELECT s.message_id, s.tenant_id FROM d.state s
 		    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
-		    AND s.state = 1 AND s.risk = r AND s.message_id > least_id
+		    AND s.stays = 1 AND s.risk = r AND s.message_id > least_id
 		    AND s.message_id < past ORDER BY s.message_id LIMIT n - got) f
 		    ) y ORDER BY y.message_id LIMIT n - got;
 		GET DIAGNOSTICS c = ROW_COUNT;
@@ -887,11 +887,11 @@ BEGIN
 		SELECT max(z.risk) INTO r FROM (
 		    SELECT f.risk FROM unnest(whole) t CROSS JOIN LATERAL (
 		    SELECT s.risk FROM d.state s WHERE s.tenant_id = t
-		    AND s.state = 1 AND s.risk < r ORDER BY s.risk DESC LIMIT 1) f
+		    AND s.stays = 1 AND s.risk < r ORDER BY s.risk DESC LIMIT 1) f
 		    UNION ALL
 		    SELECT f.risk FROM d.boxes_of(tenants) b CROSS JOIN LATERAL (
 		    SELECT s.risk FROM d.state s WHERE s.tenant_id = b.tenant_id
-		    AND s.inbox_id = b.inbox_id AND s.state = 1 AND s.risk < r
+		    AND s.inbox_id = b.inbox_id AND s.stays = 1 AND s.risk < r
 		    ORDER BY s.risk DESC LIMIT 1) f) z;
 		EXIT WHEN r IS NULL OR r < least_risk;
 		least_id := first;
@@ -917,7 +917,7 @@ BEGIN
 		        (row_number() OVER ())::int AS nth FROM (SELECT s.risk,
 		        s.message_id, s.tenant_id FROM d.state s
 		        WHERE s.tenant_id = c.tenant_id AND s.inbox_id = c.inbox_id
-		        AND s.state = 1 ORDER BY s.risk DESC, s.message_id LIMIT 5)
+		        AND s.stays = 1 ORDER BY s.risk DESC, s.message_id LIMIT 5)
 		        f) y
 		    WHERE c.held > 0 AND c.tenant_id = ANY (tenants)
 		    AND (y.risk < last_risk OR y.risk = last_risk
@@ -929,13 +929,13 @@ BEGIN
 	    FROM unnest(d.whole_of(tenants)) t CROSS JOIN LATERAL (
 	    (SELECT s.risk, s.message_id, s.tenant_id, f.nth FROM d.state s
 	    CROSS JOIN LATERAL d.place_of(t, s.inbox_id, s.message_id) f (nth)
-	    WHERE s.tenant_id = t AND s.state = 1 AND s.risk = last_risk
+	    WHERE s.tenant_id = t AND s.stays = 1 AND s.risk = last_risk
 	    AND s.message_id > last_id AND f.nth IS NOT NULL
 	    ORDER BY s.message_id LIMIT n)
 	    UNION ALL
 	    (SELECT s.risk, s.message_id, s.tenant_id, f.nth FROM d.state s
 	    CROSS JOIN LATERAL d.place_of(t, s.inbox_id, s.message_id) f (nth)
-	    WHERE s.tenant_id = t AND s.state = 1 AND s.risk < last_risk
+	    WHERE s.tenant_id = t AND s.stays = 1 AND s.risk < last_risk
 	    AND f.nth IS NOT NULL
 	    ORDER BY s.risk DESC, s.message_id LIMIT n)) y
 	    UNION ALL
@@ -944,7 +944,7 @@ BEGIN
 	        (row_number() OVER ())::int AS nth FROM (SELECT s.risk,
 	        s.message_id, s.tenant_id FROM d.state s
 	        WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
-	        AND s.state = 1 ORDER BY s.risk DESC, s.message_id LIMIT 5) f) y
+	        AND s.stays = 1 ORDER BY s.risk DESC, s.message_id LIMIT 5) f) y
 	    WHERE y.risk < last_risk OR y.risk = last_risk
 	        AND y.message_id > last_id
 	    ORDER BY 1, 2 LIMIT n;
@@ -955,7 +955,7 @@ CREATE FUNCTION d.place_of(t bigint, i bigint, mid uuid) RETURNS int
 BEGIN
 	RETURN (SELECT y.nth::int FROM (SELECT f.message_id, row_number() OVER ()
 	    AS nth FROM (SELECT s.message_id FROM d.state s
-	    WHERE s.tenant_id = t AND s.inbox_id = i AND s.state = 1
+	    WHERE s.tenant_id = t AND s.inbox_id = i AND s.stays = 1
 	    ORDER BY s.risk DESC, s.message_id LIMIT 5) f) y
 	    WHERE y.message_id = mid);
 END $$;
@@ -972,7 +972,7 @@ BEGIN
 	RETURN QUERY SELECT y.*, 0 FROM unnest(d.whole_of(tenants)) t
 	    CROSS JOIN LATERAL (
 	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
-	    WHERE s.tenant_id = t AND s.state <> 1 AND s.state = ANY (states)
+	    WHERE s.tenant_id = t AND s.stays <> 1 AND s.state = ANY (states)
 	    AND (box IS NULL OR s.inbox_id = box)
 	    AND s.message_id < last_id AND s.message_id >= first_id
 	    ORDER BY s.message_id DESC LIMIT n) y
@@ -980,7 +980,7 @@ BEGIN
 	    SELECT y.*, 0 FROM d.boxes_of(tenants) b CROSS JOIN LATERAL (
 	    SELECT 0, s.message_id, s.tenant_id FROM d.state s
 	    WHERE s.tenant_id = b.tenant_id AND s.inbox_id = b.inbox_id
-	    AND s.state <> 1 AND s.state = ANY (states)
+	    AND s.stays <> 1 AND s.state = ANY (states)
 	    AND s.message_id < last_id AND s.message_id >= first_id
 	    ORDER BY s.message_id DESC LIMIT n) y
 	    WHERE box IS NULL OR b.inbox_id = box
@@ -1118,7 +1118,7 @@ CREATE FUNCTION d.left_ids(tenants bigint[], box bigint, by timestamptz,
 	SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
 	RETURN (SELECT coalesce(array_agg(z.message_id), '{}') FROM (
-	    SELECT s.message_id FROM d.state s WHERE s.state = 1
+	    SELECT s.message_id FROM d.state s WHERE s.stays = 1
 	    AND s.hold_until <= by AND s.tenant_id = ANY (tenants)
 	    AND (box IS NULL OR s.inbox_id = box)
 	    ORDER BY s.hold_until LIMIT most) z);

@@ -212,6 +212,39 @@ BEGIN
 	RETURN names;
 END $$;
 
+-- Of what has been taken from the queue that whose state allows it; leased. As
+-- all that is named *_at (0016) it is there once more for each week.
+SET LOCAL ROLE p_owner;
+CREATE FUNCTION d.claim_at(mids uuid[], ts bigint[], doms text[],
+	tests boolean[], lo uuid, hi uuid, whose text, until timestamptz,
+	rules boolean)
+	RETURNS TABLE (tenant_id bigint, message_id uuid, domain text, lease uuid,
+	version smallint, round smallint, attempts int, give_up_at timestamptz,
+	test boolean, way text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY WITH s AS MATERIALIZED (
+		SELECT c.mid, c.t, c.dom, c.test, y.state
+		FROM unnest(mids, ts, doms, tests) c(mid, t, dom, test)
+		JOIN d.state y ON y.message_id = c.mid AND y.tenant_id = c.t
+		WHERE d.within(y.message_id, lo, hi) AND y.state IN (2, 7, 9, 11)
+		FOR UPDATE OF y SKIP LOCKED
+	), u AS (
+		UPDATE d.state y SET state = 7, detail = NULL, was = s.state,
+		    changed_at = clock_timestamp() FROM s
+		WHERE y.message_id = s.mid AND d.within(y.message_id, lo, hi)
+		AND y.tenant_id = s.t AND s.state <> 7
+	)
+	UPDATE d.send_q q SET lease = gen_random_uuid(), lease_until = until,
+	    worker = whose, aside = 0 FROM s
+	    WHERE q.message_id = s.mid AND q.tenant_id = s.t AND q.domain = s.dom
+	    RETURNING q.tenant_id, q.message_id, q.domain, q.lease, q.version,
+	    q.round, q.attempts, q.give_up_at, s.test, CASE WHEN rules
+	    AND NOT s.test THEN d.route_way(q.tenant_id, q.inbox_id, q.domain) END;
+END $$;
+GRANT EXECUTE ON FUNCTION d.claim_at TO p_relay;
+SET LOCAL ROLE p_relay;
+
 -- A last row of status 206 says that another call may find more at once.
 -- `skip`: ways that nothing need be claimed for (d.route_bars). `way`: of what
 -- a rule sends by its host, '#' and the rule's number; '-' of what one refuses.
@@ -230,6 +263,8 @@ DECLARE
 	line record;
 	rest record;
 	again int := 0;
+	got record;
+	ends record;
 BEGIN
 	IF coalesce(length(claim_due_1.worker), 0) NOT BETWEEN 1 AND 64
 	    OR claim_due_1.worker ~ '[\x01-\x20\x7f]' OR lim IS NULL
@@ -245,8 +280,7 @@ BEGIN
 		RETURN;
 	END IF;
 	-- A lease that a crash forgets is refused to whoever shows it, and the
-	-- commit before the dot flushes all before it. `+ 0`: states are looked
-	-- up by the message, not by what they are.
+	-- commit before the dot flushes all before it.
 	PERFORM set_config('synchronous_commit', 'off', true),
 	    set_config('postern.actor', 'worker:' || claim_due_1.worker, true);
 	line := d.claim_clear(lim, skip, rules, now_at);
@@ -264,7 +298,8 @@ BEGIN
 		    now_at);
 		again := coalesce(cardinality(rest.m), 0);
 	END IF;
-	RETURN QUERY WITH c AS MATERIALIZED (
+	SELECT array_agg(c.message_id) AS m, array_agg(c.tenant_id) AS t,
+	    array_agg(c.domain) AS dom, array_agg(c.test) AS test INTO got FROM (
 		SELECT * FROM (SELECT q.message_id, q.tenant_id, q.domain, x.test
 		FROM d.send_q q
 		JOIN d.inbox x ON x.tenant_id = q.tenant_id
@@ -286,25 +321,15 @@ BEGIN
 		    AND x.inbox_id = q.inbox_id
 		JOIN d.tenant n ON n.tenant_id = q.tenant_id
 		WHERE d.claim_bars(x, n, q.domain, skip, rules) = 0) z
-	), s AS MATERIALIZED (
-		SELECT c.message_id, c.tenant_id, c.domain, c.test, y.state
-		FROM c JOIN d.state y ON y.message_id = c.message_id
-		    AND y.tenant_id = c.tenant_id
-		WHERE y.state + 0 IN (2, 7, 9, 11) FOR UPDATE OF y SKIP LOCKED
-	), u AS (
-		UPDATE d.state y SET state = 7, detail = NULL, was = s.state,
-		    changed_at = clock_timestamp() FROM s
-		WHERE y.message_id = s.message_id AND y.tenant_id = s.tenant_id
-		AND s.state <> 7
-	)
-	UPDATE d.send_q q SET lease = gen_random_uuid(), lease_until = now_at
-	    + lease_seconds * interval '1 second', worker = claim_due_1.worker,
-	    aside = 0 FROM s WHERE q.message_id = s.message_id
-	    AND q.tenant_id = s.tenant_id AND q.domain = s.domain
-	    RETURNING 200, NULL::text, q.tenant_id, q.message_id, q.domain,
-	    q.lease, q.version, q.round, q.attempts, q.give_up_at, s.test,
-	    CASE WHEN rules AND NOT s.test
-	        THEN d.route_way(q.tenant_id, q.inbox_id, q.domain) END;
+	) c;
+	IF got.m IS NOT NULL THEN
+		ends := d.ends(got.m);
+		RETURN QUERY EXECUTE format('SELECT 200, NULL::text, y.* '
+		    'FROM d.claim_at%s($1, $2, $3, $4, $5, $6, $7, $8, $9) y',
+		    ends.week) USING got.m, got.t, got.dom, got.test, ends.lo,
+		    ends.hi, claim_due_1.worker,
+		    now_at + lease_seconds * interval '1 second', rules;
+	END IF;
 	IF line.more OR rest.more THEN
 		RETURN QUERY SELECT 206, NULL::text, NULL::bigint, NULL::uuid, NULL::text,
 		    NULL::uuid, NULL::smallint, NULL::smallint, NULL::int,
@@ -1151,7 +1176,7 @@ BEGIN
 	c := 0;
 	FOR g IN SELECT y.tenant_id, y.message_id FROM (SELECT s.tenant_id,
 	    s.inbox_id, s.message_id FROM d.state s
-	    WHERE s.state = 1 AND s.hold_until <= now_at
+	    WHERE s.stays = 1 AND s.hold_until <= now_at
 	    ORDER BY s.hold_until LIMIT most FOR UPDATE SKIP LOCKED) y
 	    ORDER BY y.tenant_id, y.inbox_id LOOP
 		UPDATE d.state y SET state = 4, detail = NULL
@@ -1256,14 +1281,14 @@ BEGIN
 	        LIMIT 100000) z),
 	    (SELECT count(*)::int FROM d.send_q q WHERE q.lease IS NOT NULL),
 	    (SELECT count(*)::int FROM (SELECT 1 FROM d.state s
-	        WHERE s.state = 9 LIMIT 100000) z),
+	        WHERE s.stays = 9 LIMIT 100000) z),
 	    (SELECT count(*)::int FROM (SELECT 1 FROM d.state s
-	        WHERE s.state = 11 LIMIT 100000) z),
+	        WHERE s.stays = 11 LIMIT 100000) z),
 	    (SELECT count(*)::int FROM (SELECT 1 FROM d.state s
-	        WHERE s.state = 1 LIMIT 1000000) z),
+	        WHERE s.stays = 1 LIMIT 1000000) z),
 	    (SELECT min(q.due_at) FROM d.send_q q WHERE q.lease IS NULL
 	        AND q.due_at <= clock_timestamp()),
-	    (SELECT s.changed_at FROM d.state s WHERE s.state = 1
+	    (SELECT s.changed_at FROM d.state s WHERE s.stays = 1
 	        ORDER BY s.hold_until LIMIT 1);
 END $$;
 

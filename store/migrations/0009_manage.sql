@@ -31,6 +31,10 @@ BEGIN
 		    k || '_' || s);
 		EXECUTE format('DROP TABLE d.%I', k || '_' || s);
 	END LOOP;
+	FOREACH k IN ARRAY ARRAY['claim_at', 'leased_at', 'dots_at', 'sents_at']
+	    LOOP
+		EXECUTE format('DROP FUNCTION IF EXISTS d.%I', k || '_' || s);
+	END LOOP;
 	RETURN 1;
 EXCEPTION WHEN lock_not_available THEN
 	RETURN NULL;
@@ -1397,8 +1401,8 @@ BEGIN
 	        || ' inboxes let recipients unsubscribe',
 	        'their mail waits until each domain has a DKIM key in use'),
 	    ('uncertain', CASE WHEN EXISTS (SELECT 1 FROM d.state y
-	        WHERE y.state = 11) THEN 'warning' ELSE 'ok' END, (SELECT
-	        count(*)::text FROM d.state y WHERE y.state = 11)
+	        WHERE y.stays = 11) THEN 'warning' ELSE 'ok' END, (SELECT
+	        count(*)::text FROM d.state y WHERE y.stays = 11)
 	        || ' messages may have been sent',
 	        'posternctl uncertain list; decide on the message''s page'),
 	    ('long leases', CASE WHEN EXISTS (SELECT 1 FROM d.send_q q

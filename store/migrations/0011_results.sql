@@ -195,7 +195,12 @@ BEGIN
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, v.message_id, v.ix::int, x.address,
 	    v.canon, a.mx, a.dot_at, v.reply
-	    FROM d.state y JOIN d.delivery v ON v.message_id = y.message_id
+	    -- While another part of it is leased, it is being sent.
+	    FROM (SELECT e.message_id, e.tenant_id, e.inbox_id FROM d.state e
+	        WHERE e.stays = 11
+	        UNION SELECT q.message_id, q.tenant_id, q.inbox_id
+	        FROM d.send_q q WHERE q.lease IS NOT NULL) y
+	    JOIN d.delivery v ON v.message_id = y.message_id
 	        AND v.tenant_id = y.tenant_id AND v.status = 6
 	    JOIN d.inbox x ON x.tenant_id = y.tenant_id
 	        AND x.inbox_id = y.inbox_id
@@ -203,8 +208,7 @@ BEGIN
 	        WHERE z.message_id = v.message_id AND z.tenant_id = v.tenant_id
 	        AND z.domain = v.domain AND z.dot_at IS NOT NULL
 	        ORDER BY z.n DESC LIMIT 1) a ON true
-	    WHERE y.state IN (7, 9, 11)
-	    AND (mid IS NULL OR y.message_id = uncertain_list_1.mid)
+	    WHERE (mid IS NULL OR y.message_id = uncertain_list_1.mid)
 	    AND (y.tenant_id = ANY (d.cur_tenants()) OR (y.tenant_id::text || '.'
 	        || y.inbox_id::text) = ANY (d.cur_boxes()))
 	    ORDER BY v.message_id, v.ix LIMIT 1000;

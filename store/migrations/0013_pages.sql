@@ -460,16 +460,26 @@ BEGIN
 	    LIMIT each_box) y;
 END $$;
 
--- How many of a state that is looked at often are in scope.
-CREATE FUNCTION d.in_state(want smallint) RETURNS bigint LANGUAGE plpgsql
-	STABLE SET enable_seqscan = off SET enable_bitmapscan = off
-	SET enable_hashjoin = off SET enable_mergejoin = off
-	SET plan_cache_mode = force_generic_plan AS $$
+-- How many in scope are released and not done with. Those that leave are the
+-- rest of the queue.
+CREATE FUNCTION d.under_way() RETURNS TABLE (label text, n bigint)
+	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+	SET enable_bitmapscan = off SET enable_hashjoin = off
+	SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-	RETURN (SELECT coalesce(sum(y.n), 0) FROM d.inbox x CROSS JOIN LATERAL (
-	    SELECT count(*) AS n FROM d.state e WHERE e.state = want
-	    AND e.state IN (2, 7, 9, 11) AND e.tenant_id = x.tenant_id
-	    AND e.inbox_id = x.inbox_id) y);
+	RETURN QUERY SELECT 'uncertain', coalesce(sum(y.n), 0)::bigint
+	    FROM d.inbox x CROSS JOIN LATERAL (SELECT count(*) AS n
+	    FROM d.state e WHERE e.stays = 11 AND e.tenant_id = x.tenant_id
+	    AND e.inbox_id = x.inbox_id) y;
+	RETURN QUERY SELECT 'deferred', coalesce(sum(y.n), 0)::bigint
+	    FROM d.inbox x CROSS JOIN LATERAL (SELECT count(*) AS n
+	    FROM d.state e WHERE e.stays = 9 AND e.tenant_id = x.tenant_id
+	    AND e.inbox_id = x.inbox_id) y;
+	RETURN QUERY SELECT 'sending', count(*) FROM (SELECT DISTINCT
+	    q.message_id, q.tenant_id FROM d.send_q q) y
+	    JOIN d.state e ON e.message_id = y.message_id
+	        AND e.tenant_id = y.tenant_id
+	    WHERE e.stays = 0;
 END $$;
 
 -- Health: rows of several kinds, `what` says which. Of the last day at most
@@ -538,7 +548,7 @@ BEGIN
 	    NULL::bigint, NULL::bigint FROM (VALUES ('high', 75, 100),
 	    ('medium', 25, 74), ('low', 0, 24)) b (label, lo, hi);
 	IF o.everywhere THEN
-		SELECT y.message_id INTO oldest FROM d.state y WHERE y.state = 1
+		SELECT y.message_id INTO oldest FROM d.state y WHERE y.stays = 1
 		    ORDER BY y.hold_until LIMIT 1;
 	ELSE
 		SELECT CASE WHEN count(*) <= 1000 THEN min(h.message_id::text) END
@@ -549,7 +559,7 @@ BEGIN
 	    NULL::timestamptz, count(*), NULL::bigint, NULL::bigint
 	    FROM (SELECT w.domain FROM d.inbox x CROSS JOIN LATERAL (
 	        SELECT e.message_id, e.tenant_id FROM d.state e
-	        WHERE e.state = 9 AND e.tenant_id = x.tenant_id
+	        WHERE e.stays = 9 AND e.tenant_id = x.tenant_id
 	        AND e.inbox_id = x.inbox_id LIMIT 20000) e
 	        JOIN d.delivery w
 	        ON w.message_id = e.message_id AND w.tenant_id = e.tenant_id
@@ -559,13 +569,12 @@ BEGIN
 	    NULL::timestamptz, y.n, NULL::bigint, NULL::bigint FROM (VALUES
 	    ('oldest_seconds', CASE WHEN oldest IS NOT NULL THEN
 	        (d.us(now_at) / 1000 - d.uuid_ms(oldest)) / 1000 END),
-	    ('uncertain', d.in_state(11::smallint)),
-	    ('deferred', d.in_state(9::smallint)),
-	    ('sending', d.in_state(2::smallint) + d.in_state(7::smallint)),
 	    ('unsealed_seconds', d.unsealed_seconds()::bigint),
 	    ('weeks_ahead', d.weeks_ahead()::bigint),
 	    ('alarms', (SELECT count(*) FROM d.inbox i
-	        WHERE i.alarm IS NOT NULL))) y (label, n);
+	        WHERE i.alarm IS NOT NULL))) y (label, n)
+	    UNION ALL SELECT 200, NULL, 'number', y.label, NULL, y.n, NULL, NULL
+	    FROM d.under_way() y;
 END $$;
 
 SET LOCAL ROLE p_ctl;

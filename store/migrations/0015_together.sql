@@ -503,7 +503,7 @@ BEGIN
 	        ON m.message_id = y.message_id AND m.tenant_id = y.tenant_id
 	        AND m.version = y.version
 	    WHERE y.tenant_id = reject_all_1.tenant
-	    AND y.inbox_id = reject_all_1.inbox AND y.state = 1
+	    AND y.inbox_id = reject_all_1.inbox AND y.stays = 1
 	    AND NOT EXISTS (SELECT 1 FROM d.decision c
 	        WHERE c.message_id = y.message_id AND c.tenant_id = y.tenant_id
 	        AND c.version = y.version AND c.round = y.round
@@ -530,7 +530,7 @@ BEGIN
 		        AND c.version = y.version AND c.round = y.round
 		        AND c.operator_id = o.operator_id
 		    WHERE y.tenant_id = reject_all_1.tenant
-		    AND y.inbox_id = reject_all_1.inbox AND y.state = 1
+		    AND y.inbox_id = reject_all_1.inbox AND y.stays = 1
 		    ORDER BY y.risk DESC, y.message_id) z;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, good, seen = most, kept::int,

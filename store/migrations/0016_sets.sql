@@ -5,42 +5,57 @@
 -- for a lock. It answers with the numbers of the leases it did that for; what
 -- is not among them was not touched, and the worker asks for that alone.
 SET LOCAL ROLE p_owner;
-GRANT CREATE ON SCHEMA d, api TO p_relay;
 
-SET LOCAL ROLE p_relay;
-
--- The numbers of the leases that are alive; their messages may be read in this
--- call. `lo` and `hi` are the ends of all ids: every statement of a set names
--- them, so that it begins with the week it needs instead of all there are. With
--- `lock` state rows are locked before queue rows, and what another holds is
--- left out, so that nothing here waits in a circle.
-CREATE FUNCTION d.leased_set(ts bigint[], mids uuid[], doms text[],
-	leases uuid[], lock boolean, OUT alive int[], OUT lo uuid, OUT hi uuid)
-	LANGUAGE plpgsql AS $$
+-- The ends of a set's ids: every statement names them, so that it begins with
+-- the week it needs instead of all there are. What is named *_at is there once
+-- more for each week, with the ends of the week in place of `lo, hi)`
+-- (d.week_make): a plan that does not know the ids begins, for all it locks or
+-- changes, with every week there is (decision 0127). `week` is what that of
+-- these ids has behind its name; nothing where they are of more than one.
+CREATE FUNCTION d.ends(mids uuid[], OUT lo uuid, OUT hi uuid, OUT week text)
+	LANGUAGE plpgsql STABLE AS $$
 DECLARE
-	ids uuid[];
-	whose text;
 	m uuid;
+	day int;
 BEGIN
 	FOREACH m IN ARRAY coalesce(mids, '{}') LOOP
 		lo := least(lo, m);
 		hi := greatest(hi, m);
 	END LOOP;
-	IF NOT lock THEN
-		SELECT array_agg(x.i), array_agg(x.mid), min(q.worker) INTO alive,
-		    ids, whose FROM unnest(ts, mids, doms, leases)
-		    WITH ORDINALITY x(t, mid, dom, lease, i)
-		    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
-		        AND q.domain = x.dom
-		    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
-		    WHERE q.lease = x.lease AND q.lease_until > clock_timestamp()
-		    AND d.within(y.message_id, lo, hi) AND y.state + 0 = 7
-		    AND y.version = q.version AND y.round = q.round;
-	ELSE WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
+	day := d.uuid_ms(lo) / 86400000 + 3;
+	week := '';
+	IF day / 7 = (d.uuid_ms(hi) / 86400000 + 3) / 7 THEN
+		week := to_char(date '1969-12-29' + day / 7 * 7, '_YYYYMMDD');
+		IF to_regproc('d.dots_at' || week) IS NULL THEN
+			week := '';
+		END IF;
+	END IF;
+END $$;
+
+-- These leases, by number, are alive: their messages may be read in this call.
+CREATE FUNCTION d.alive(nums int[], ids uuid[], whose text) RETURNS int[]
+	LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('postern.msg', coalesce(ids::text, ''), true),
+	    set_config('postern.actor', 'worker:' || whose, true);
+	RETURN coalesce(nums, '{}');
+END $$;
+
+-- State rows are locked before queue rows, and what another holds is left out,
+-- so that nothing here waits in a circle.
+CREATE FUNCTION d.leased_at(ts bigint[], mids uuid[], doms text[],
+	leases uuid[], lo uuid, hi uuid) RETURNS int[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	alive int[];
+	ids uuid[];
+	whose text;
+BEGIN
+	WITH x AS MATERIALIZED (SELECT * FROM unnest(ts, mids, doms, leases)
 	    WITH ORDINALITY x(t, mid, dom, lease, i)),
 	s AS MATERIALIZED (SELECT x.*, y.version, y.round FROM x JOIN d.state y
 	    ON y.message_id = x.mid AND y.tenant_id = x.t
-	    WHERE d.within(y.message_id, lo, hi) AND y.state + 0 = 7
+	    WHERE d.within(y.message_id, lo, hi) AND y.state = 7
 	    FOR UPDATE OF y SKIP LOCKED),
 	q AS MATERIALIZED (SELECT s.i, s.mid, y.worker FROM s JOIN d.send_q y
 	    ON y.message_id = s.mid AND y.tenant_id = s.t AND y.domain = s.dom
@@ -49,11 +64,119 @@ BEGIN
 	    FOR UPDATE OF y SKIP LOCKED)
 	SELECT array_agg(q.i), array_agg(q.mid), min(q.worker) INTO alive, ids,
 	    whose FROM q WHERE q.worker = (SELECT min(z.worker) FROM q z);
-	END IF;
-	PERFORM set_config('postern.msg', coalesce(ids::text, ''), true),
-	    set_config('postern.actor', 'worker:' || whose, true);
-	alive := coalesce(alive, '{}');
+	RETURN d.alive(alive, ids, whose);
 END $$;
+
+-- Those of `free` that may leave now, by number; what is said here commits
+-- before the dot.
+CREATE FUNCTION d.dots_at(ts bigint[], mids uuid[], doms text[], leases uuid[],
+	lo uuid, hi uuid, ixs text[], mxs text[], tlss text[], free int[])
+	RETURNS int[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	alive int[];
+	now_at timestamptz;
+	going int[];
+BEGIN
+	alive := d.leased_at(ts, mids, doms, leases, lo, hi);
+	-- A new look: nothing of an inbox that is locked changes any more.
+	now_at := clock_timestamp();
+	WITH x AS MATERIALIZED (SELECT y.i, y.t, y.mid, y.dom, y.ix,
+	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w
+	    FROM d.gate_set(ts, mids, doms, ixs, mxs, alive, lo, hi,
+	        '{0,1,4}', '{2}', now_at) y
+	    WHERE y.goes AND y.i = ANY (free)),
+	u AS (UPDATE d.delivery v SET status = 2, was = v.status,
+	    changed_at = clock_timestamp() FROM x
+	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
+	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
+	a AS (INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain,
+	    n, round, worker, mx, tls, dot_at)
+	    SELECT x.mid, x.t, x.box, x.dom, coalesce(z.open, z.n + 1, 1),
+	    x.r, x.w, left(mxs[x.i], 255), left(tlss[x.i], 100),
+	    clock_timestamp() FROM x
+	    CROSS JOIN LATERAL (SELECT max(a.n) AS n, max(a.n)
+	        FILTER (WHERE a.ended_at IS NULL) AS open FROM d.attempt a
+	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
+	        AND a.tenant_id = x.t AND a.domain = x.dom) z
+	    ON CONFLICT (message_id, tenant_id, domain, n)
+	    DO UPDATE SET dot_at = excluded.dot_at)
+	SELECT array_agg(x.i) INTO going FROM x;
+	RETURN going;
+END $$;
+
+-- Those whose results are stored, by number.
+CREATE FUNCTION d.sents_at(ts bigint[], mids uuid[], doms text[],
+	leases uuid[], lo uuid, hi uuid, ixs text[], codes int[], enhs text[],
+	replies text[]) RETURNS int[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	alive int[];
+	sent int[];
+BEGIN
+	alive := d.leased_at(ts, mids, doms, leases, lo, hi);
+	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
+	    FROM unnest(ts, mids, doms, ixs, codes, enhs, replies)
+	        WITH ORDINALITY x(t, mid, dom, ixs, c, e, p, i)
+	    WHERE x.i = ANY (alive)),
+	g AS MATERIALIZED (SELECT x.* FROM x WHERE cardinality(x.ix) = (SELECT
+	    CASE WHEN bool_and(CASE WHEN v.ix = ANY (x.ix) THEN v.status = 2
+	        ELSE v.status NOT IN (0, 1, 2, 4) END)
+	    THEN count(*) FILTER (WHERE v.ix = ANY (x.ix)) END
+	    FROM d.delivery v WHERE v.message_id = x.mid
+	    AND d.within(v.message_id, lo, hi)
+	    AND v.tenant_id = x.t AND v.domain = x.dom)),
+	u AS (UPDATE d.delivery v SET status = 3, was = 2,
+	    changed_at = clock_timestamp(), attempts = v.attempts + 1,
+	    reply_code = g.c, enhanced = left(g.e, 16), reply = left(g.p, 1024),
+	    next_attempt_at = NULL FROM g WHERE v.message_id = g.mid
+	    AND d.within(v.message_id, lo, hi) AND v.tenant_id = g.t
+	    AND v.domain = g.dom AND v.ix = ANY (g.ix)),
+	a AS (UPDATE d.attempt a SET ended_at = clock_timestamp(),
+	    result = left(g.p, 300) FROM g WHERE a.message_id = g.mid
+	    AND d.within(a.message_id, lo, hi) AND a.tenant_id = g.t
+	    AND a.domain = g.dom AND a.ended_at IS NULL),
+	q AS (DELETE FROM d.send_q q USING g WHERE q.message_id = g.mid
+	    AND q.tenant_id = g.t AND q.domain = g.dom)
+	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
+	-- As d.state_derive: while another row of it is leased, it is being sent.
+	-- The detail is done_1's, character for character; json_build_object over
+	-- arrays is a hundredth of a delivery (decision 0122).
+	WITH x AS MATERIALIZED (SELECT x.t, x.mid, x.dom,
+	    coalesce(x.c::text, 'null') AS c, x.p, x.i,
+	    array_to_string(x.ix::smallint[], ',') AS list,
+	    cardinality(x.ix::smallint[]) AS n
+	    FROM unnest(ts, mids, doms, ixs, codes, replies)
+	        WITH ORDINALITY x(t, mid, dom, ix, c, p, i)
+	    WHERE x.i = ANY (sent)),
+	m AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p FROM x GROUP BY 1, 2),
+	z AS MATERIALIZED (SELECT m.mid, m.t, m.p, CASE WHEN EXISTS (SELECT 1
+	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
+	    AND q.lease IS NOT NULL) THEN 7::smallint ELSE (SELECT
+	    d.adds_up(bool_or(v.status IN (1, 2)), bool_or(v.status = 6),
+	        bool_or(v.status IN (0, 4)), bool_or(v.status IN (5, 7)),
+	        bool_or(v.status = 3)) FROM d.delivery v
+	    WHERE v.message_id = m.mid AND d.within(v.message_id, lo, hi)
+	    AND v.tenant_id = m.t) END AS st FROM m),
+	u AS (UPDATE d.state y SET state = z.st, detail = left(z.p, 300),
+	    was = y.state, changed_at = clock_timestamp() FROM z
+	    WHERE y.message_id = z.mid AND d.within(y.message_id, lo, hi)
+	    AND y.tenant_id = z.t AND y.state <> z.st),
+	a AS (INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,
+	    concat('{"domain" : ', to_json(x.dom), ', "ix" : [', x.list,
+	    '], "result" : [3', repeat(',3', x.n - 1), '], "code" : [', x.c,
+	    repeat(',' || x.c, x.n - 1), '], "state" : ', z.st, '}')
+	    FROM x JOIN z ON z.mid = x.mid AND z.t = x.t)
+	SELECT array_agg(x.i::int) INTO sent FROM x;
+	RETURN sent;
+END $$;
+
+GRANT EXECUTE ON FUNCTION d.ends, d.alive, d.leased_at, d.dots_at,
+	d.sents_at TO p_relay;
+GRANT CREATE ON SCHEMA d, api TO p_relay;
+
+SET LOCAL ROLE p_relay;
 
 -- The leases that are alive, with what is theirs, and whether the gate lets
 -- them go on (d.gate). `due`: the states of the recipients that are named, one
@@ -131,14 +254,27 @@ CREATE FUNCTION api.fetches_1(ts bigint[], mids uuid[], doms text[],
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
-	l record;
+	alive int[];
+	ids uuid[];
+	whose text;
+	ends record;
 	lo uuid;
 	hi uuid;
 	now_at timestamptz := clock_timestamp();
 BEGIN
-	l := d.leased_set(ts, mids, doms, leases, false);
-	lo := l.lo;
-	hi := l.hi;
+	ends := d.ends(mids);
+	lo := ends.lo;
+	hi := ends.hi;
+	SELECT array_agg(x.i), array_agg(x.mid), min(q.worker) INTO alive, ids,
+	    whose FROM unnest(ts, mids, doms, leases)
+	    WITH ORDINALITY x(t, mid, dom, lease, i)
+	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
+	        AND q.domain = x.dom
+	    JOIN d.state y ON y.message_id = x.mid AND y.tenant_id = x.t
+	    WHERE q.lease = x.lease AND q.lease_until > clock_timestamp()
+	    AND d.within(y.message_id, lo, hi) AND y.state = 7
+	    AND y.version = q.version AND y.round = q.round;
+	alive := d.alive(alive, ids, whose);
 	RETURN QUERY SELECT 200, NULL::text, x.i,
 	    (SELECT y.deployment FROM d.deployment y WHERE y.one),
 	    (SELECT y.epoch FROM d.deployment y WHERE y.one), x.t,
@@ -159,7 +295,7 @@ BEGIN
 	        AND o.tenant_id = x.t AND o.version = (x.m).version
 	        AND o.inbox_id = (x.m).inbox_id AND o.seq = 0
 	        AND (x.m).chunks = 1 AND (x.m).size <= small), x.goes
-	    FROM d.gate_set(ts, mids, doms, NULL, NULL, l.alive, lo, hi,
+	    FROM d.gate_set(ts, mids, doms, NULL, NULL, alive, lo, hi,
 	        '{0,1,4}', '{2}', now_at) x;
 END $$;
 
@@ -172,18 +308,20 @@ CREATE FUNCTION api.attempts_1(ts bigint[], mids uuid[], doms text[],
 	SET postern.msg = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
-	l record;
+	alive int[];
+	ends record;
 	lo uuid;
 	hi uuid;
 	now_at timestamptz := clock_timestamp();
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
-	l := d.leased_set(ts, mids, doms, leases, true);
-	lo := l.lo;
-	hi := l.hi;
+	ends := d.ends(mids);
+	lo := ends.lo;
+	hi := ends.hi;
+	alive := d.leased_at(ts, mids, doms, leases, lo, hi);
 	RETURN QUERY WITH x AS MATERIALIZED (SELECT y.i, y.t, y.mid, y.dom, y.ix,
 	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w
-	    FROM d.gate_set(ts, mids, doms, attempts_1.ixs, NULL, l.alive, lo, hi,
+	    FROM d.gate_set(ts, mids, doms, attempts_1.ixs, NULL, alive, lo, hi,
 	        '{0,1,4}', '{1,2}', now_at) y
 	    WHERE y.goes AND NOT EXISTS (SELECT 1 FROM d.attempt a
 	        WHERE a.message_id = y.mid AND d.within(a.message_id, lo, hi)
@@ -213,10 +351,8 @@ CREATE FUNCTION api.dots_1(ts bigint[], mids uuid[], doms text[], leases uuid[],
 #variable_conflict use_column
 DECLARE
 	free int[];
-	l record;
-	lo uuid;
-	hi uuid;
-	now_at timestamptz;
+	ends record;
+	done int[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	LOCK TABLE d.stop IN ROW SHARE MODE;
@@ -232,32 +368,11 @@ BEGIN
 	    FOR NO KEY UPDATE OF b SKIP LOCKED)
 	SELECT array_agg(x.i) INTO free FROM x JOIN b
 	    ON b.tenant_id = x.tenant_id AND b.inbox_id = x.inbox_id;
-	l := d.leased_set(ts, mids, doms, leases, true);
-	lo := l.lo;
-	hi := l.hi;
-	-- A new look: nothing of an inbox that is locked changes any more.
-	now_at := clock_timestamp();
-	RETURN QUERY WITH x AS MATERIALIZED (SELECT y.i, y.t, y.mid, y.dom, y.ix,
-	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w
-	    FROM d.gate_set(ts, mids, doms, dots_1.ixs, mxs, l.alive, lo, hi,
-	        '{0,1,4}', '{2}', now_at) y
-	    WHERE y.goes AND y.i = ANY (free)),
-	u AS (UPDATE d.delivery v SET status = 2, was = v.status,
-	    changed_at = clock_timestamp() FROM x
-	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
-	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
-	a AS (INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain,
-	    n, round, worker, mx, tls, dot_at)
-	    SELECT x.mid, x.t, x.box, x.dom, coalesce(z.open, z.n + 1, 1),
-	    x.r, x.w, left(mxs[x.i], 255), left(tlss[x.i], 100),
-	    clock_timestamp() FROM x
-	    CROSS JOIN LATERAL (SELECT max(a.n) AS n, max(a.n)
-	        FILTER (WHERE a.ended_at IS NULL) AS open FROM d.attempt a
-	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
-	        AND a.tenant_id = x.t AND a.domain = x.dom) z
-	    ON CONFLICT (message_id, tenant_id, domain, n)
-	    DO UPDATE SET dot_at = excluded.dot_at)
-	SELECT 200, NULL::text, x.i FROM x;
+	ends := d.ends(mids);
+	EXECUTE format('SELECT d.dots_at%s($1, $2, $3, $4, $5, $6, $7, $8, $9, '
+	    '$10)', ends.week) INTO done
+	    USING ts, mids, doms, leases, ends.lo, ends.hi, ixs, mxs, tlss, free;
+	RETURN QUERY SELECT 200, NULL::text, y FROM unnest(done) y;
 END $$;
 
 -- All that was asked of the host has been taken by it, with one reply, and
@@ -269,69 +384,15 @@ CREATE FUNCTION api.sents_1(ts bigint[], mids uuid[], doms text[],
 	SET postern.msg = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
-	l record;
-	alive int[];
-	lo uuid;
-	hi uuid;
-	sent int[];
+	ends record;
+	done int[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
-	l := d.leased_set(ts, mids, doms, leases, true);
-	alive := l.alive;
-	lo := l.lo;
-	hi := l.hi;
-	WITH x AS MATERIALIZED (SELECT x.*, x.ixs::smallint[] AS ix
-	    FROM unnest(ts, mids, doms, ixs, codes, enhs, replies)
-	        WITH ORDINALITY x(t, mid, dom, ixs, c, e, p, i)
-	    WHERE x.i = ANY (alive)),
-	g AS MATERIALIZED (SELECT x.* FROM x WHERE cardinality(x.ix) = (SELECT
-	    CASE WHEN bool_and(CASE WHEN v.ix = ANY (x.ix) THEN v.status = 2
-	        ELSE v.status NOT IN (0, 1, 2, 4) END)
-	    THEN count(*) FILTER (WHERE v.ix = ANY (x.ix)) END
-	    FROM d.delivery v WHERE v.message_id = x.mid
-	    AND d.within(v.message_id, lo, hi)
-	    AND v.tenant_id = x.t AND v.domain = x.dom)),
-	u AS (UPDATE d.delivery v SET status = 3, was = 2,
-	    changed_at = clock_timestamp(), attempts = v.attempts + 1,
-	    reply_code = g.c, enhanced = left(g.e, 16), reply = left(g.p, 1024),
-	    next_attempt_at = NULL FROM g WHERE v.message_id = g.mid
-	    AND d.within(v.message_id, lo, hi) AND v.tenant_id = g.t AND v.domain = g.dom AND v.ix = ANY (g.ix)),
-	a AS (UPDATE d.attempt a SET ended_at = clock_timestamp(),
-	    result = left(g.p, 300) FROM g WHERE a.message_id = g.mid
-	    AND d.within(a.message_id, lo, hi) AND a.tenant_id = g.t AND a.domain = g.dom AND a.ended_at IS NULL),
-	q AS (DELETE FROM d.send_q q USING g WHERE q.message_id = g.mid
-	    AND q.tenant_id = g.t AND q.domain = g.dom)
-	SELECT coalesce(array_agg(g.i), '{}') INTO sent FROM g;
-	-- As d.state_derive: while another row of it is leased, it is being sent.
-	-- The detail is done_1's, character for character; json_build_object over
-	-- arrays is a hundredth of a delivery (decision 0122).
-	RETURN QUERY WITH x AS MATERIALIZED (SELECT x.t, x.mid, x.dom,
-	    coalesce(x.c::text, 'null') AS c, x.p, x.i,
-	    array_to_string(x.ix::smallint[], ',') AS list,
-	    cardinality(x.ix::smallint[]) AS n
-	    FROM unnest(ts, mids, doms, sents_1.ixs, codes, replies)
-	        WITH ORDINALITY x(t, mid, dom, ix, c, p, i)
-	    WHERE x.i = ANY (sent)),
-	m AS MATERIALIZED (SELECT x.mid, x.t, min(x.p) AS p FROM x GROUP BY 1, 2),
-	z AS MATERIALIZED (SELECT m.mid, m.t, m.p, CASE WHEN EXISTS (SELECT 1
-	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
-	    AND q.lease IS NOT NULL) THEN 7::smallint ELSE (SELECT
-	    d.adds_up(bool_or(v.status IN (1, 2)), bool_or(v.status = 6),
-	        bool_or(v.status IN (0, 4)), bool_or(v.status IN (5, 7)),
-	        bool_or(v.status = 3)) FROM d.delivery v
-	    WHERE v.message_id = m.mid AND d.within(v.message_id, lo, hi)
-	    AND v.tenant_id = m.t) END AS st FROM m),
-	u AS (UPDATE d.state y SET state = z.st, detail = left(z.p, 300),
-	    was = y.state, changed_at = clock_timestamp() FROM z
-	    WHERE y.message_id = z.mid AND d.within(y.message_id, lo, hi)
-	    AND y.tenant_id = z.t AND y.state <> z.st),
-	a AS (INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
-	    SELECT x.t, d.cur_actor(), 'message.result', x.mid,
-	    concat('{"domain" : ', to_json(x.dom), ', "ix" : [', x.list,
-	    '], "result" : [3', repeat(',3', x.n - 1), '], "code" : [', x.c,
-	    repeat(',' || x.c, x.n - 1), '], "state" : ', z.st, '}')
-	    FROM x JOIN z ON z.mid = x.mid AND z.t = x.t)
-	SELECT 200, NULL::text, x.i::int FROM x;
+	ends := d.ends(mids);
+	EXECUTE format('SELECT d.sents_at%s($1, $2, $3, $4, $5, $6, $7, $8, $9, '
+	    '$10)', ends.week) INTO done
+	    USING ts, mids, doms, leases, ends.lo, ends.hi, ixs, codes, enhs, replies;
+	RETURN QUERY SELECT 200, NULL::text, y FROM unnest(done) y;
 END $$;
 
 RESET ROLE;

@@ -281,7 +281,7 @@ BEGIN
 		    AND z.key_id = r.key_id AND z.revoked_at IS NULL;
 		UPDATE d.state s SET state = 5, detail = 'session ended'
 		    FROM d.message m WHERE s.tenant_id = r.tenant_id
-		    AND s.inbox_id = r.inbox_id AND s.state = 1
+		    AND s.inbox_id = r.inbox_id AND s.stays = 1
 		    AND m.message_id = s.message_id AND m.tenant_id = r.tenant_id
 		    AND m.version = s.version AND m.key_id = r.key_id;
 		GET DIAGNOSTICS back = ROW_COUNT;

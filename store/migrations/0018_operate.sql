@@ -181,7 +181,8 @@ BEGIN
 	FOR t IN SELECT x.tenant_id FROM d.tenant x
 	    WHERE x.deleted_at IS NOT NULL ORDER BY 1 LOOP
 		ids := ARRAY(SELECT s.message_id FROM d.state s
-		    WHERE s.tenant_id = t AND s.state IN (3, 4, 5, 8, 10)
+		    WHERE s.tenant_id = t AND s.stays <> 1
+		    AND s.state IN (3, 4, 5, 8, 10)
 		    AND NOT EXISTS (SELECT 1 FROM d.send_q q
 		        WHERE q.message_id = s.message_id AND q.tenant_id = t)
 		    LIMIT 1000 - n);

@@ -42,3 +42,9 @@ BEGIN
 		RESET ROLE;
 	END LOOP;
 END $$;
+
+-- The weeks that were made before what is made once for each.
+SET LOCAL ROLE p_owner;
+SELECT d.week_make(to_date(right(c.relname, 8), 'YYYYMMDD')) FROM pg_class c
+	WHERE c.relnamespace = 'd'::regnamespace
+	AND c.relname ~ '^message_[0-9]{8}$';

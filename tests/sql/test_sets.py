@@ -27,6 +27,21 @@ ROWS = {
 }
 
 
+@pytest.fixture(params=["one week", "any weeks"], autouse=True)
+def weeks(request, su):
+    """As the functions of one week do it, and those that know of none."""
+    if request.param == "one week":
+        yield
+        return
+    cur = su.cursor()
+    cur.execute("DO $$ DECLARE f text; BEGIN FOR f IN SELECT p.oid::"
+                "regprocedure FROM pg_proc p WHERE p.pronamespace = "
+                "'d'::regnamespace AND p.proname ~ '_at_[0-9]{8}$' LOOP "
+                "EXECUTE 'DROP FUNCTION ' || f; END LOOP; END $$")
+    yield
+    cur.execute("SELECT d.week_make(y) FROM d.weeks() y")
+
+
 def look(su, m):
     """All that a worker writes about a message."""
     out = {}

@@ -105,10 +105,12 @@ def test_a_list_begins_with_the_last_weeks(w):
                           "%%s" % table, (m["mid"],))
                 row = c.fetchone()[0]
                 row["message_id"] = str(at)
+                row.pop("stays", None)  # made of the state
                 if table == "message":
                     row["digest"] = redone(c, row)
-                c.execute("INSERT INTO d.%s SELECT (jsonb_populate_record("
-                          "NULL::d.%s, %%s::jsonb)).*" % (table, table),
+                c.execute("INSERT INTO d.%s (%s) SELECT %s FROM "
+                          "jsonb_populate_record(NULL::d.%s, %%s::jsonb)" % (
+                              table, ", ".join(row), ", ".join(row), table),
                           (psycopg2.extras.Json(row),))
             old.append(at)
         c.execute("RESET session_replication_role")
@@ -155,6 +157,135 @@ def test_sweeping_bodies_does_not_read_the_messages_without(w):
         assert sql(w.su, read, leaf)[0][0] - before <= 10
         w.su.rollback()
         w.su.autocommit = True
+
+
+def dated(w, mid, weeks_ago):
+    """All there is of a message, as if it had been submitted then."""
+    new = uuid7(mid.int / (1 << 80) / 1000 - weeks_ago * A_WEEK)
+    with w.su.cursor() as c:
+        c.execute("SET session_replication_role = replica")
+        c.execute("UPDATE d.message y SET message_id = %s, digest = "
+                  "d.digest_1(y.tenant_id, y.inbox_id, %s, y.version, y.test, "
+                  "y.mail_from, y.rcpt, y.params, y.size, y.body_tag, "
+                  "y.send_at, y.not_after) WHERE message_id = %s RETURNING "
+                  "digest", (new, new, mid))
+        digest = c.fetchone()[0]
+        for table in ("body", "state", "delivery", "event"):
+            c.execute("UPDATE d.%s SET message_id = %%s WHERE message_id = "
+                      "%%s" % table, (new, mid))
+        for table in ("decision", "release", "send_q"):
+            c.execute("UPDATE d.%s SET message_id = %%s, digest = %%s WHERE "
+                      "message_id = %%s" % table, (new, digest, mid))
+        c.execute("RESET session_replication_role")
+    return new
+
+
+def work(w, conn, name, leases, **more):
+    """A call about a set of leases; the numbers it answers with."""
+    return {r["i"] for r in call(conn, name, **more, **{
+        k + "s": [L[f] for L in leases] for k, f in (
+            ("t", "tenant_id"), ("mid", "message_id"), ("dom", "domain"),
+            ("lease", "lease"))}, ixs=["{1}"] * len(leases))}
+
+
+DOT = dict(mxs=["mx.example"] * 3, tlss=[None] * 3)
+SENT = dict(codes=[250] * 3, enhs=["2.0.0"] * 3, replies=["ok"] * 3)
+CLAIM = dict(worker="w", lim=9, lease_seconds=600)
+
+
+def test_a_delivery_locks_nothing_of_other_weeks_but_to_look(w):
+    """What it locks or changes is of the week of its mail (0127)."""
+    x = w.inbox(w.tenants[0], "leaves@t0.example")
+    conn = w.db.connect("l_worker", autocommit=False)
+
+    def locked(name, *args, **more):
+        """Tables that were locked for more than reading."""
+        for _ in range(7):  # with a plan that is kept, too
+            conn.rollback()
+            got = args and work(w, conn, name, *args, **more) or call(
+                conn, name, **more)
+            assert len(got) == 3, got
+            n = sql(w.su, "SELECT count(*) FROM pg_locks y JOIN pg_class c ON "
+                    "c.oid = y.relation WHERE y.pid = %s AND c.relkind = 'r' "
+                    "AND c.relispartition AND mode <> 'AccessShareLock'",
+                    conn.info.backend_pid)[0][0]
+        return n
+    for _ in range(3):
+        m = x.message()
+        assert submit(w.gw, m)["status"] == 202
+        assert w.approve(m)["state"] == 2
+    assert weeks(w) >= YEAR
+    assert 0 < locked("claim_due_1", **CLAIM) < 6
+    conn.rollback()
+    leases = call(w.wk, "claim_due_1", **CLAIM)
+    assert 0 < locked("dots_1", leases, **DOT) < 6
+    conn.rollback()
+    assert work(w, w.wk, "dots_1", leases, **DOT) == {1, 2, 3}
+    assert 0 < locked("sents_1", leases, **SENT) < 8
+    conn.commit()
+
+
+@pytest.mark.parametrize("ago", [0, 1, 30])
+def test_a_set_of_several_weeks(w, ago):
+    """What is tried again goes with what is new; with all of an old week."""
+    x = w.inbox(w.tenants[0], "ago%d@t0.example" % ago)
+    mids = []
+    for n in range(3):
+        m = x.message()
+        assert submit(w.gw, m)["status"] == 202
+        assert w.approve(m)["state"] == 2
+        mids.append(dated(w, m["mid"], ago) if n < 2 or ago == 30
+                    else m["mid"])
+    leases = call(w.wk, "claim_due_1", **CLAIM)
+    assert {L["message_id"] for L in leases} == set(mids)
+    assert work(w, w.wk, "dots_1", leases, **DOT) == {1, 2, 3}
+    assert work(w, w.wk, "sents_1", leases, **SENT) == {1, 2, 3}
+    assert [r[0] for r in sql(
+        w.su, "SELECT state FROM d.state WHERE message_id = ANY (%s::uuid[])",
+        mids)] == [8, 8, 8]
+    assert not sql(w.su, "SELECT 1 FROM d.send_q")
+
+
+def test_a_week_has_its_functions_as_long_as_it_is_there(w):
+    def of(monday):
+        return [r[0] for r in sql(
+            w.su, "SELECT proname::text FROM pg_proc WHERE pronamespace = "
+            "'d'::regnamespace AND proname ~ %s ORDER BY 1",
+            "_at_%s$" % monday)]
+    last, = sql(w.su, "SELECT to_char(min(y), 'YYYYMMDD'), min(y) "
+                "FROM d.weeks() y")
+    every = ["%s_at_%s" % (n, last[0])
+             for n in ("claim", "dots", "leased", "sents")]
+    assert of(last[0]) == every
+    assert sql(w.su, "SELECT d.partition_drop(%s)", last[1]) == [(1,)]
+    assert of(last[0]) == []
+    assert sql(w.su, "SELECT d.partition_make(%s) > 0", last[1]) == [(True,)]
+    assert of(last[0]) == every
+
+
+def test_what_leaves_changes_no_index_of_states(w):
+    """No index names the state, and there is room in the page (0126)."""
+    x = w.inbox(w.tenants[0], "hot@t0.example")
+    for _ in range(3):
+        m = x.message()
+        assert submit(w.gw, m)["status"] == 202
+        assert w.approve(m)["state"] == 2
+    conn = w.db.connect("l_worker", autocommit=False)
+    leaf, = sql(w.su, "SELECT DISTINCT tableoid::int FROM d.state "
+                "WHERE message_id = %s", m["mid"])[0]
+
+    def changed():
+        """Rows of states, and those that no index had to be told of."""
+        with conn.cursor() as c:
+            c.execute("SELECT pg_stat_get_xact_tuples_updated(%s), "
+                      "pg_stat_get_xact_tuples_hot_updated(%s)", (leaf, leaf))
+            return c.fetchone()
+    leases = call(conn, "claim_due_1", **CLAIM)
+    assert changed() == (3, 3)
+    assert work(w, conn, "dots_1", leases, **DOT) == {1, 2, 3}
+    assert work(w, conn, "sents_1", leases, **SENT) == {1, 2, 3}
+    assert changed() == (6, 6)
+    conn.commit()
 
 
 def held(w):
