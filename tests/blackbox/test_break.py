@@ -116,7 +116,10 @@ class Site(Drill):
                 for port in (self.api_port, self.admin_port)}
 
     def all_leave(self):
-        """What waited is sent, once what it waited for is back."""
+        """What waited is sent, once what it waited for is back; the worker
+        is told, who asks once a minute."""
+        self.programs["postern-deliver"].send(signal.SIGHUP)
+
         def none():
             self.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
                      "WHERE lease IS NULL")
@@ -156,7 +159,10 @@ class Site(Drill):
             self.submit(box=box)
 
         def tried():
-            """Again and again, as if the times between were over."""
+            """Again and again, as if the times between were over; a reload
+            ends those for the next hop."""
+            if not self.sql("SELECT 1 FROM d.send_q WHERE lease IS NOT NULL"):
+                self.programs["postern-deliver"].send(signal.SIGHUP)
             self.sql("UPDATE d.send_q SET due_at = clock_timestamp() "
                      "WHERE lease IS NULL")
             self.wake()
