@@ -16,6 +16,8 @@
 #include "base/buf.h"
 #include "policy/vocabulary.h"
 
+#define LONG_SUBJECT 200 /* bytes: more are scrolled */
+
 static const char *
 kind_label(enum view_rcpt_kind kind)
 {
@@ -266,7 +268,10 @@ put_title(struct buf *out, const struct view_shell *shell,
 	if (m->next != NULL)
 		HTML(out, LIT(" <a id=\"next\" rel=\"next\" href=\"/m/"),
 		    PATH(m->next), LIT("\">Next <kbd>j</kbd></a>"));
-	HTML(out, LIT("</p><h1 id=\"subject\"><bdi>"));
+	HTML(out, LIT("</p><h1 id=\"subject\""),
+	    LIT_IF(m->subject != NULL && strlen(m->subject) > LONG_SUBJECT,
+		" class=\"long\" tabindex=\"0\""),
+	    LIT("><bdi>"));
 	if (m->subject == NULL || m->subject[0] == '\0')
 		HTML(out, LIT("<i class=\"none\">No subject</i>"));
 	else

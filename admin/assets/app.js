@@ -450,12 +450,18 @@ document.addEventListener('submit', (event) => {
 		?.setAttribute('aria-busy', 'true');
 });
 
-// Stopped before the answer came: it may be pressed again.
+// Stopped before the answer came: it may be pressed again. What a passkey
+// signed was for once.
 window.navigation?.addEventListener('navigateerror', () => {
 	for (const form of document.querySelectorAll('form[data-sent]')) {
 		delete form.dataset.sent;
 		for (const button of form.querySelectorAll('[aria-busy]'))
 			button.removeAttribute('aria-busy');
+		for (const field of form.querySelectorAll(
+			'[name=assertion], [name=attestation]'))
+			field.value = '';
+		for (const button of form.querySelectorAll('[data-passkey]'))
+			button.disabled = false;
 	}
 });
 
@@ -475,8 +481,16 @@ async function challenge(form, purpose) {
 		for (const name of ['id', 'version', 'round', 'digest'])
 			body.set(name, form.elements[name].value);
 	const answer = await fetch(purpose === 'i' ? '/login/challenge' :
-		'/account/challenge', { method: 'POST', body, redirect: 'error' });
-	const got = await answer.json();
+		'/account/challenge', { method: 'POST', body, redirect: 'manual' })
+		.catch(() => {
+			throw new Error('The server does not answer. Try again in a ' +
+				'moment.');
+		});
+	if (answer.type === 'opaqueredirect' || answer.status === 401)
+		throw new Error('The session has ended, so nothing was done. Sign ' +
+			'in and do it again.');
+	const got = await answer.json().catch(() => ({ error:
+		'The form is not from this session. Open the page again.' }));
 	if (!answer.ok)
 		throw new Error(got.error);
 	return got;

@@ -18,6 +18,7 @@ import frame from './frame.mjs';
 import kept from './kept.mjs';
 import keys from './keys.mjs';
 import looks from './looks.mjs';
+import night from './night.mjs';
 import oneOf from './only.mjs';
 import record from './record.mjs';
 import roles from './roles.mjs';
@@ -589,7 +590,8 @@ test('1 a phone without scripts approves and rejects', () =>
 	}));
 
 const LANES = [[roles, attacks, findings, frame, checks, second],
-	[looks, record, together, settings, keys, kept, oneOf, speed]];
+	[looks, record, together, settings, keys, kept, oneOf, night,
+		speed]];
 
 const AGAIN_MAX = 2;
 

@@ -335,6 +335,65 @@ export default function second(
 			assert.match(await page.textContent('#factors'), /Blue key/);
 		}));
 
+	// The form that adds a person, filled but for the confirmation.
+	const newPerson = async (page, name) => {
+		await page.goto('/operators');
+		await page.click('#new summary');
+		await page.fill('#new input[name=name]', 'new-' + name);
+		await page.fill('#new input[name=first]', PASSWORD);
+	};
+
+	test('27 a passkey that was stopped is asked for again', () =>
+		using({}, async (page, context) => {
+			const name = await person();
+			await authenticator(page);
+			await signIn(page, stack, name, PASSWORD);
+			await addPasskey(page);
+			await later(name);
+			await newPerson(page, name);
+			const browser = await context.newCDPSession(page);
+			let asked = 0;
+			await page.route('**/operators', (route) => {
+				if (route.request().method() !== 'POST' || ++asked > 1)
+					route.continue(); // the first is never answered
+			});
+			const first = page.waitForRequest((r) => r.method() === 'POST' &&
+				r.url().endsWith('/operators'));
+			await page.click('#new [data-passkey]');
+			await first;
+			await browser.send('Page.stopLoading');
+			await page.waitForSelector('#new [data-passkey]:not([disabled])');
+			assert.equal(await page.inputValue('#new [name=assertion]'), '');
+			await page.click('#new [data-passkey]', { noWaitAfter: true });
+			await page.waitForURL(/said=changed/);
+			await page.unroute('**/operators');
+		}));
+
+	test('27 a passkey without a session, or a server, says what is so', () =>
+		using({}, async (page, context) => {
+			const name = await person();
+			await authenticator(page);
+			await signIn(page, stack, name, PASSWORD);
+			await addPasskey(page);
+			await later(name);
+			await newPerson(page, name);
+			const said = async () => {
+				await page.click('#new [data-passkey]');
+				await page.waitForSelector('#new [data-passkey]:not([disabled])');
+				return page.textContent('#new .refusal');
+			};
+			await context.setOffline(true);
+			assert.match(await said(), /does not answer/);
+			await context.setOffline(false);
+			await stack.sql('UPDATE d.operator_session z SET ended_at = now() ' +
+				'FROM d.operator p WHERE p.operator_id = z.operator_id AND ' +
+				'p.name = %s RETURNING 1', name);
+			assert.match(await said(), /session has ended/);
+			// What was typed is still there to be copied.
+			assert.equal(await page.inputValue('#new input[name=name]'),
+				'new-' + name);
+		}));
+
 	test('27 an assertion is for one challenge and one person', () =>
 		using({}, async (page, context) => {
 			const name = await person();
