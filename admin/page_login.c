@@ -178,8 +178,7 @@ page_login_next(struct http_request *req, bool factor_due)
 		return;
 	}
 	buf_puts(&path, "/login/second");
-	if (strcmp(to, "/q") != 0)
-		buf_printf(&path, "?return_to=%s", to);
+	session_put_return(&path, to);
 	http_reply_redirect(req, buf_cstr(&path));
 	buf_free(&path);
 }

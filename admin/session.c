@@ -154,6 +154,22 @@ session_gone(struct http_request *req, struct admin_who *who,
 	refuse(req, who, true, refused, arg);
 }
 
+void
+session_put_return(struct buf *out, const char *to)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~/";
+
+	if (strcmp(to, "/q") == 0)
+		return;
+	buf_puts(out, "?return_to=");
+	for (; *to != '\0'; to++)
+		if (strchr(plain, *to) != NULL)
+			buf_putc(out, *to);
+		else
+			buf_printf(out, "%%%02X", (unsigned char)*to);
+}
+
 const char *
 session_return_to(const char *path)
 {
@@ -277,7 +293,8 @@ tell_again(struct http_request *req)
 static void
 turn_away(struct http_request *req, bool factor_due)
 {
-	struct buf to = { 0 };
+	const char *query = http_request_query_text(req);
+	struct buf to = { 0 }, at = { 0 };
 
 	if (!is_safe(http_request_method(req))) {
 		http_request_instead(req, tell_again);
@@ -289,9 +306,12 @@ turn_away(struct http_request *req, bool factor_due)
 		return;
 	}
 	buf_puts(&to, factor_due ? "/login/second" : "/login");
-	if (strcmp(http_request_path(req), "/q") != 0)
-		buf_printf(&to, "?return_to=%s", http_request_path(req));
+	buf_puts(&at, http_request_path(req));
+	if (query != NULL)
+		buf_printf(&at, "?%s", query);
+	session_put_return(&to, buf_cstr(&at));
 	http_reply_redirect(req, buf_cstr(&to));
+	buf_free(&at);
 	buf_free(&to);
 }
 

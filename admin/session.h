@@ -12,6 +12,7 @@
 #include "store/operator.h"
 
 struct admin;
+struct buf;
 struct http_request;
 
 #define SESSION_COOKIE "__Host-sid"
@@ -75,6 +76,8 @@ void session_set_only(struct http_request *req, int64_t tenant);
 /* What was sent names nothing of this person's: it counts as none, and goes. */
 void session_drop_only(struct http_request *req);
 
+/* "?return_to=" and where to return to after a sign-in, unless that is "/q". */
+void session_put_return(struct buf *out, const char *to);
 /* Local path to return to after sign-in; "/q" unless it is one of ours. */
 const char *session_return_to(const char *path);
 

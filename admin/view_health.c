@@ -82,7 +82,7 @@ put_figures(struct buf *out, const struct view_health *health)
 static int64_t
 top_of(const struct view_hours *h)
 {
-	int64_t top = 1;
+	int64_t top = 0;
 	int i;
 
 	for (i = 0; i < VIEW_HOURS; i++) {

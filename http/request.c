@@ -142,6 +142,12 @@ http_request_path(const struct http_request *req)
 	return req->path;
 }
 
+const char *
+http_request_query_text(const struct http_request *req)
+{
+	return req->query_text;
+}
+
 const struct http_route *
 http_request_route(const struct http_request *req)
 {

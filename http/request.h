@@ -20,6 +20,8 @@ const char *http_request_id(const struct http_request *req); /* req_... */
 const char *http_request_method(const struct http_request *req);
 /* The target as sent, without the query; always starts with '/'. */
 const char *http_request_path(const struct http_request *req);
+/* What is behind the '?' as sent; NULL without one. */
+const char *http_request_query_text(const struct http_request *req);
 const struct http_route *http_request_route(const struct http_request *req);
 const struct net_peer *http_request_peer(const struct http_request *req);
 bool http_request_is_tls(const struct http_request *req);

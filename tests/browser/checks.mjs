@@ -605,6 +605,13 @@ export default function (
 				(s) => s.closest('section, .panel').querySelectorAll('table tr')
 					.length));
 			assert.ok(charts.length >= 2 && charts.every((n) => n > 1), charts);
+			// What is said to be the highest is in its table, nothing too.
+			for (const [said, most] of await page.$$eval('svg.bars', (all) =>
+				all.map((s) => [s.nextElementSibling.textContent,
+					Math.max(...[...s.closest('section, .panel')
+						.querySelectorAll('tbody td')].map((td) =>
+						Number(td.textContent)))])))
+				assert.match(said, new RegExp(`highest ${most}now$`));
 			const moves = () => page.evaluate(() => [...document
 				.querySelectorAll('a, button, .row')].filter((e) =>
 				getComputedStyle(e).transitionDuration !== '0s').length);

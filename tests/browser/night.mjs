@@ -2,7 +2,7 @@
 // What is long, or written from the right: all of it stays within its place,
 // and what is to be looked at before a decision is not pushed away by it.
 import assert from 'node:assert/strict';
-import { ready, signIn, mail } from './lib.mjs';
+import { posted, ready, signIn, mail } from './lib.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true,
@@ -45,12 +45,32 @@ export default function ({ test, using, held, stack }) {
 				await stack.sql('UPDATE d.inbox SET paused_at = NULL');
 			}));
 
+	test('30 no width between a phone and a desk scrolls sideways', () =>
+		using(DESK, async (page) => {
+			const name = 'm'.repeat(64);
+			await stack.ask('operator', { name, password: PASSWORD,
+				role: 'admin' });
+			const id = await held();
+			await signIn(page, stack, name, PASSWORD);
+			for (const width of [701, 844, 1000, 1001, 1024, 1100, 1240, 1241,
+				1280]) {
+				await page.setViewportSize({ width, height: 390 });
+				for (const path of ['/q', '/operators', '/m/' + id]) {
+					await fits(page, path);
+					const seen = await page.evaluate(() => document
+						.querySelector('.me form button')
+						.getBoundingClientRect().right);
+					assert.ok(seen <= width, `${path}: sign out at ${seen}`);
+				}
+			}
+		}));
+
 	test('30 what is written from the right is cut at its end', () =>
 		using(DESK, async (page) => {
-			const raw = mail({ subject: ARABIC });
-			const id = await held({ subject: ARABIC, raw });
+			const subject = ARABIC + ' okapi'; // to be found by
+			const id = await held({ subject, raw: mail({ subject }) });
 			await signIn(page, stack);
-			await page.goto('/q');
+			await page.goto('/q?q=okapi');
 			await ready(page);
 			// The first word is seen, whole, within the column.
 			const seen = await page.evaluate((at) => {
@@ -105,5 +125,33 @@ export default function ({ test, using, held, stack }) {
 			await page.focus('#subject');
 			await page.keyboard.press('End');
 			await end;
+		}));
+
+	test('27 who signs in again is where he was, search and all', () =>
+		using(PHONE, async (page) => {
+			const at = '/history?range=all&q=' +
+				encodeURIComponent('a&b=c %2F "ü"');
+			await signIn(page, stack);
+			await page.goto(at);
+			const was = await page.inputValue('input[name=q]');
+			await stack.sql('UPDATE d.operator_session SET ended_at = now() ' +
+				'WHERE session_sha256 = (SELECT session_sha256 FROM ' +
+				'd.operator_session ORDER BY created_at DESC LIMIT 1) ' +
+				'RETURNING 1');
+			await page.reload();
+			await page.waitForURL(/login/);
+			await page.fill('input[name=name]', stack.operator);
+			await page.fill('input[name=password]', stack.password);
+			await posted(page, () => page.click('button.primary'));
+			assert.equal(new URL(page.url()).pathname + new URL(page.url())
+				.search, at);
+			assert.equal(await page.inputValue('input[name=q]'), was);
+			// Nobody is led elsewhere by it.
+			for (const bad of ['//evil.example', '/%5Cevil.example',
+				'https://evil.example', '%2F%2Fevil.example']) {
+				await page.goto('/login?return_to=' + bad);
+				assert.equal(await page.inputValue(
+					'input[name=return_to]'), '/q', bad);
+			}
 		}));
 }

@@ -664,6 +664,14 @@ def test_comments_stay_as_typed_and_in_the_scope(w, x, su, people):
     got = call(w.rv, "comments_1", s=people["eye"], mid=mid)
     assert [(r["who"], r["text"]) for r in got] == [
         ("pia", text), ("tom", "yes")]
+    # Sent twice it is one; said again after somebody else, or later, another.
+    assert call1(w.rv, "comment_1", s=people["two"], mid=mid,
+                 text="yes")["n"] == 2
+    assert call1(w.rv, "comment_1", s=people["one"], mid=mid,
+                 text="yes")["n"] == 3
+    assert call1(w.rv, "comment_1", s=people["two"], mid=mid,
+                 text="yes")["n"] == 4
+    assert len(call(w.rv, "comments_1", s=people["eye"], mid=mid)) == 4
     for bad in ("", " \n\t", "x" * 2001, None):
         assert call1(w.rv, "comment_1", s=people["one"], mid=mid,
                      text=bad)["status"] == 422
