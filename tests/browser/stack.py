@@ -202,10 +202,14 @@ class Stack:
                 t.params, t.size, t.body_tag, 0, 0)"""),
                             ("state", ", 'changed_at', now() - %(days)s * "
                              "interval '1 day'"), ("word", "")):
-            query += """INSERT INTO d.{0} SELECT (jsonb_populate_record(t,
-                jsonb_build_object('message_id', %(old)s::text{1}))).*
-                FROM d.{0} t WHERE t.message_id = %(seed)s;""".format(
-                table, more)
+            cols = self.ask("SELECT string_agg(attname, ', ') AS names FROM "
+                            "pg_attribute WHERE attrelid = %s::regclass AND "
+                            "attnum > 0 AND attgenerated = ''",
+                            ("d." + table,))[0]["names"]
+            query += """INSERT INTO d.{0} ({2}) SELECT {2} FROM (SELECT
+                (jsonb_populate_record(t, jsonb_build_object('message_id',
+                %(old)s::text{1}))).* FROM d.{0} t
+                WHERE t.message_id = %(seed)s) y;""".format(table, more, cols)
         self.ask(query, args)
         return {"id": message_id(old)}
 

@@ -296,3 +296,31 @@ def test_partitions_are_written_through_their_parents(w, su):
         = 'p_owner'::regrole) FROM pg_class c WHERE c.relispartition
         AND c.relkind = 'r' AND c.relnamespace = 'd'::regnamespace""") \
         == [(True,)]
+
+
+def test_each_week_has_the_functions_as_they_are(w, su):
+    """A migration that changes one makes those of the weeks anew (0127)."""
+    def found():
+        return rows(su, """SELECT p.proname, pg_get_functiondef(p.oid),
+            p.proowner::regrole::text, p.prosecdef, (SELECT
+            array_agg(r.rolname::text ORDER BY 1) FROM pg_roles r
+            WHERE r.rolname ~ '^[pl]_'
+            AND has_function_privilege(r.oid, p.oid, 'EXECUTE'))
+            FROM pg_proc p WHERE p.pronamespace = 'd'::regnamespace
+            AND p.proname ~ '_at_[0-9]{8}$' ORDER BY 1""")
+    as_it_is = found()
+    general = [n for n, in rows(su, """SELECT proname FROM pg_proc WHERE
+        pronamespace = 'd'::regnamespace AND proname ~ '_at$'
+        AND prosrc ~ 'lo, hi[)]'""")]
+    weeks = [str(y) for y, in rows(su, "SELECT to_char(y, 'YYYYMMDD') "
+                                   "FROM d.weeks() y")]
+    assert len(general) == 4 and len(weeks) >= 6
+    assert {r[0] for r in as_it_is} == {
+        "%s_%s" % (g, week) for g in general for week in weeks}
+    for name, text, owner, definer, who in as_it_is:
+        assert (owner, definer) == ("p_owner", False), name
+        assert who == ["p_owner", "p_relay"], name
+        assert not re.search(r"lo, hi\)", text), name
+        assert not re.search(r"d\.\w+_at\(", text), name
+    rows(su, "SELECT d.week_make(y) FROM d.weeks() y")
+    assert found() == as_it_is
