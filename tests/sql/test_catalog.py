@@ -303,7 +303,7 @@ def test_each_week_has_the_functions_as_they_are(w, su):
     def found():
         return rows(su, """SELECT p.proname, pg_get_functiondef(p.oid),
             p.proowner::regrole::text, p.prosecdef, (SELECT
-            array_agg(r.rolname::text ORDER BY 1) FROM pg_roles r
+            array_agg(r.rolname::text ORDER BY r.rolname) FROM pg_roles r
             WHERE r.rolname ~ '^[pl]_'
             AND has_function_privilege(r.oid, p.oid, 'EXECUTE'))
             FROM pg_proc p WHERE p.pronamespace = 'd'::regnamespace
