@@ -460,26 +460,29 @@ BEGIN
 	    LIMIT each_box) y;
 END $$;
 
--- How many in scope are released and not done with. Those that leave are the
--- rest of the queue.
-CREATE FUNCTION d.under_way() RETURNS TABLE (label text, n bigint)
-	LANGUAGE plpgsql STABLE SET enable_seqscan = off
+-- How many in scope are released and not done with. What leaves is what is in
+-- the queue and was not put off: all that is deferred is there, of what is
+-- uncertain that of which a part is.
+CREATE FUNCTION d.under_way(OUT uncertain bigint, OUT deferred bigint,
+	OUT sending bigint) LANGUAGE plpgsql STABLE SET enable_seqscan = off
 	SET enable_bitmapscan = off SET enable_hashjoin = off
 	SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+	queued bigint;
 BEGIN
-	RETURN QUERY SELECT 'uncertain', coalesce(sum(y.n), 0)::bigint
-	    FROM d.inbox x CROSS JOIN LATERAL (SELECT count(*) AS n
+	SELECT coalesce(sum(y.n), 0), coalesce(sum(y.q), 0) INTO uncertain, queued
+	    FROM d.inbox x CROSS JOIN LATERAL (SELECT count(*) AS n,
+	    count(*) FILTER (WHERE EXISTS (SELECT 1 FROM d.send_q q
+	        WHERE q.message_id = e.message_id
+	        AND q.tenant_id = e.tenant_id)) AS q
 	    FROM d.state e WHERE e.stays = 11 AND e.tenant_id = x.tenant_id
 	    AND e.inbox_id = x.inbox_id) y;
-	RETURN QUERY SELECT 'deferred', coalesce(sum(y.n), 0)::bigint
-	    FROM d.inbox x CROSS JOIN LATERAL (SELECT count(*) AS n
-	    FROM d.state e WHERE e.stays = 9 AND e.tenant_id = x.tenant_id
-	    AND e.inbox_id = x.inbox_id) y;
-	RETURN QUERY SELECT 'sending', count(*) FROM (SELECT DISTINCT
-	    q.message_id, q.tenant_id FROM d.send_q q) y
-	    JOIN d.state e ON e.message_id = y.message_id
-	        AND e.tenant_id = y.tenant_id
-	    WHERE e.stays = 0;
+	deferred := coalesce((SELECT sum(y.n) FROM d.inbox x
+	    CROSS JOIN LATERAL (SELECT count(*) AS n FROM d.state e
+	    WHERE e.stays = 9 AND e.tenant_id = x.tenant_id
+	    AND e.inbox_id = x.inbox_id) y), 0);
+	sending := (SELECT count(*) FROM (SELECT DISTINCT q.message_id,
+	    q.tenant_id FROM d.send_q q) y) - queued - deferred;
 END $$;
 
 -- Health: rows of several kinds, `what` says which. Of the last day at most
@@ -573,8 +576,10 @@ BEGIN
 	    ('weeks_ahead', d.weeks_ahead()::bigint),
 	    ('alarms', (SELECT count(*) FROM d.inbox i
 	        WHERE i.alarm IS NOT NULL))) y (label, n)
-	    UNION ALL SELECT 200, NULL, 'number', y.label, NULL, y.n, NULL, NULL
-	    FROM d.under_way() y;
+	    UNION ALL SELECT 200, NULL, 'number', z.label, NULL, z.n, NULL, NULL
+	    FROM d.under_way() y CROSS JOIN LATERAL (VALUES
+	    ('uncertain', y.uncertain), ('deferred', y.deferred),
+	    ('sending', y.sending)) z (label, n);
 END $$;
 
 SET LOCAL ROLE p_ctl;

@@ -168,8 +168,24 @@ def balance(w, town, su, today):
         for x in town.boxes:
             assert used[x.inbox] == town.stored.get(x.inbox, 0)
     shown(w, town, su)
+    under_way(w, su)
     runs(town, su)
     drafts(town)
+
+
+def under_way(w, su):
+    """What is told of it without looking at every row."""
+    told = {r["label"]: r["n"] for r in call(
+        w.rv, "review_health_1", s=w.root, tenant=None)}
+    states = dict(rows(su, "SELECT state, count(*) FROM d.state GROUP BY 1"))
+    assert (told["uncertain"], told["deferred"], told["sending"]) == (
+        states.get(11, 0), states.get(9, 0),
+        states.get(2, 0) + states.get(7, 0)), (told, states)
+    unsure = rows(su, "SELECT v.message_id, v.ix FROM d.delivery v JOIN "
+                  "d.state y USING (message_id, tenant_id) WHERE v.status = 6 "
+                  "AND y.state IN (7, 9, 11) ORDER BY 1, 2 LIMIT 1000")
+    assert unsure == [(r["message_id"], r["ix"]) for r in call(
+        w.ctl, "uncertain_list_1", s=w.root, uid=0, mid=None)]
 
 
 def second_key(w, x):
