@@ -281,6 +281,14 @@ set_proven(struct dests *d, struct dest *x, bool proven)
 	}
 }
 
+static void
+set_slow(struct dests *d, struct dest *x)
+{
+	x->slow++;
+	d->active--;
+	d->unproven++;
+}
+
 enum dest_place
 dest_slow(struct dests *d, const char *domain)
 {
@@ -293,10 +301,21 @@ dest_slow(struct dests *d, const char *domain)
 		return x->proven && dests_have_room(d) ? DEST_STAYS : DEST_ENDS;
 	if (!x->proven)
 		return DEST_STAYS;
-	x->slow++;
-	d->active--;
-	d->unproven++;
+	set_slow(d, x);
 	return DEST_MOVED;
+}
+
+bool
+dest_long(struct dests *d, const char *domain)
+{
+	struct dest *x = find(d, domain);
+
+	if (x == NULL || x->unlimited || !x->proven ||
+	    d->unproven >= unproven_places(d) / 2)
+		return false;
+	BUG_ON(x->slow >= x->active);
+	set_slow(d, x);
+	return true;
 }
 
 void

@@ -33,6 +33,7 @@
 #define DEST_UNPROVEN_SHARE 6
 #define DEST_UNPROVEN_MAX 128
 #define DEST_SLOW_MS 30000
+#define DEST_LONG_MS 1000
 #define DEST_SMARTHOST "*"
 
 enum dest_outcome {
@@ -78,6 +79,11 @@ enum dest_place {
 
 /* A session takes longer than DEST_SLOW_MS; ask again while it does. */
 enum dest_place dest_slow(struct dests *d, const char *domain);
+/*
+ * All places are taken, and a session takes longer than DEST_LONG_MS: it is
+ * moved (true) while half of the other places are free, and never ends for it.
+ */
+bool dest_long(struct dests *d, const char *domain);
 /* Is there a place for one that is proven? */
 bool dests_have_room(const struct dests *d);
 /* Nothing is closed any more: whoever runs this has mended something. */

@@ -329,13 +329,21 @@ make_place(struct job *job, struct dests *dests)
 void
 jobs_make_place(struct job *const *jobs, size_t n, struct dests *dests)
 {
+	bool full = !dests_have_room(dests);
 	uint64_t now = clock_mono_ms();
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		if (jobs[i]->place != NULL && !jobs[i]->slow &&
-		    now - (uint64_t)jobs[i]->began_ms > DEST_SLOW_MS)
-			make_place(jobs[i], dests);
+	for (i = 0; i < n; i++) {
+		struct job *job = jobs[i];
+		uint64_t ms = now - (uint64_t)job->began_ms;
+
+		if (job->place == NULL || job->slow)
+			continue;
+		if (ms > DEST_SLOW_MS)
+			make_place(job, dests);
+		else if (full && ms > DEST_LONG_MS)
+			job->slow = dest_long(dests, job->place);
+	}
 }
 
 bool

@@ -233,6 +233,41 @@ test_the_slow_leave_room(void **state)
 	dests_free(d);
 }
 
+/* Long before that, one that took all places leaves some to others. */
+static void
+test_the_long_leave_room(void **state)
+{
+	struct dests *d = dests_new(20);
+	char name[32];
+	int i, n;
+
+	(void)state;
+	for (i = 0; i < 30; i++) {
+		assert_int_equal(dest_begin(d, "tar.example", 0), DEST_BEGUN);
+		dest_end(d, "tar.example", false, DEST_REACHED, 0);
+	}
+	assert_int_equal(fill(d, "tar.example", 0), 20);
+	for (i = 0; i < 20; i++)
+		assert_true(dest_long(d, "tar.example"));
+	assert_true(dests_have_room(d));
+	assert_int_equal(fill(d, "tar.example", 0), 0);
+	/* It fills half of the places of the unproven, with others or not. */
+	for (n = 20; n < 10 * DEST_UNPROVEN_SHARE; n++) {
+		(void)snprintf(name, sizeof(name), "new%d.example", n);
+		assert_int_equal(dest_begin(d, name, 0), DEST_BEGUN);
+		assert_false(dest_long(d, name));
+	}
+	dest_end(d, "new20.example", false, DEST_REACHED, 0);
+	assert_int_equal(dest_begin(d, "new20.example", 0), DEST_BEGUN);
+	assert_true(dest_long(d, "new20.example"));
+	assert_int_equal(dest_begin(d, "new20.example", 0), DEST_BEGUN);
+	assert_false(dest_long(d, "new20.example"));
+	/* What goes to no host, or by the smarthost, stays. */
+	assert_false(dest_long(d, ""));
+	assert_false(dest_long(d, DEST_SMARTHOST));
+	dests_free(d);
+}
+
 /* Some wait for their domain; the next of them are asked for in time. */
 static void
 test_who_waits(void **state)
@@ -504,6 +539,7 @@ main(void)
 		cmocka_unit_test(test_what_began_before_closes_once),
 		cmocka_unit_test(test_the_dead_leave_room),
 		cmocka_unit_test(test_the_slow_leave_room),
+		cmocka_unit_test(test_the_long_leave_room),
 		cmocka_unit_test(test_who_waits),
 		cmocka_unit_test(test_nothing_else),
 		cmocka_unit_test(test_who_has_few),

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: ISC
+"""
+A hundred thousand approved messages of one tenant, and one of another: that
+one leaves within two seconds, whether the first one's host takes them or
+hangs. All are real, each with its release; a tenth of a tenth of them without
+--full.
+"""
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from tests.fake.dns import FakeDns
+from tests.fake.mx import FakeMx
+from tests.lib import postern
+from tests.lib.relaying import Relaying
+from tests.blackbox.test_deliver_mx import may_listen
+
+MANY = 100000 if os.environ.get("POSTERN_FULL") == "1" else 1000
+THEIRS, OURS = "127.31.0.6", "127.31.0.7"
+
+
+def generator(r):
+    """The client of the benchmarks: 100,000 submissions by Python take an
+    hour."""
+    path = r.path("smtpload")
+    subprocess.run(["cc", "-O2", "-o", path, os.path.join(
+        postern.TOP, "tests", "bench", "smtpload.c"), "-lssl", "-lcrypto"],
+        check=True)
+    return path
+
+
+def fill(r):
+    """MANY approved messages of the tenant `rich`, of four inboxes."""
+    r.add_tenant("rich", "rich.example")
+    users = r.path("users")
+    with open(users, "w") as f:
+        for i in range(4):
+            box = r.add_inbox("bot%d@rich.example" % i, "rich")
+            r.set_mode(box, 4)
+            f.write("%s %s\n" % (box.address, box.smtp_key))
+    for table in ("inbox", "plan"):
+        r.sql("UPDATE d.%s SET lim_hour = 1000000, lim_day = 1000000, "
+              "lim_month = 10000000, lim_held = 1000000" % table)
+    done = subprocess.run([generator(r), str(r.smtp_port), users, "10", "100",
+                           str(MANY), "3600", "600"], stdout=subprocess.PIPE,
+                          check=True)
+    assert json.loads(done.stdout)["messages"] == MANY
+    assert waiting(r) == MANY
+
+
+def waiting(r):
+    return r.sql("SELECT count(*) AS n FROM d.send_q q JOIN d.tenant t USING "
+                 "(tenant_id) WHERE t.slug = 'rich'")[0]["n"]
+
+
+@pytest.fixture(scope="module")
+def r():
+    if not may_listen(OURS):
+        print("SKIP fair: port 25 on loopback may not be bound")
+        pytest.skip("port 25 on loopback may not be bound")
+    with FakeDns() as dns, Relaying(
+            smarthost="", smarthost_user="", allow_address=["127.31.0.0/16"],
+            resolver=["127.0.0.1:%d" % dns.port]) as it:
+        cert = it.path("tls", "cert.pem"), it.path("tls", "key.pem")
+        offers = ("PIPELINING", "SIZE 60000000", "8BITMIME")
+        dns.mx("example.net", (10, "mx.example.net"))
+        dns.a("mx.example.net", THEIRS)
+        dns.mx("dest.example", (10, "mx.dest.example"))
+        dns.a("mx.dest.example", OURS)
+        with FakeMx(*cert, address=THEIRS, port=25, offers=offers) as theirs, \
+                FakeMx(*cert, address=OURS, port=25, offers=offers) as ours:
+            it.theirs, it.ours = theirs, ours
+            fill(it)
+            it.start_worker()
+            yield it
+
+
+@pytest.mark.parametrize("their_host", ["takes", "hangs"])
+def test_one_behind_a_hundred_thousand(r, their_host):
+    r.theirs.wait_messages(50, 60)  # it is at them
+    if their_host == "hangs":
+        gate = r.theirs.hold("MAIL")
+        gate.reached()
+    took = []
+    for _ in range(5):
+        had, began = len(r.ours.messages), time.monotonic()
+        r.submit_rest(r.box)
+        r.ours.wait_messages(had + 1)
+        took.append(time.monotonic() - began)
+    left = waiting(r)
+    if their_host == "hangs":
+        r.theirs.script.clear()
+        gate.open()
+    print("%d wait; seconds from submission to arrival: %s" % (
+        left, " ".join("%.3f" % x for x in took)))
+    assert max(took) < 2, took
+    assert left > MANY / 2, left
