@@ -15,7 +15,7 @@ import subprocess
 import threading
 
 from tests.fake.dns import FakeDns
-from tests.fake.mx import FakeMx
+from tests.fake.mx import CLOSE, FakeMx
 from tests.lib.netns import AUTHORITY, ODD, RESOLVER, Names, Net
 from tests.lib.relaying import Relaying
 
@@ -27,14 +27,15 @@ HERE = ["30.1.0.0/16", "30.3.0.0/16", "2a0f:1::/32"]
 
 
 class Row:
-    """`want`: the state; the rest is looked at when it is given."""
+    """`want`: the state; the rest is looked at when it is given. `said`: what
+    stands behind MAIL FROM, as a regular expression."""
 
     def __init__(self, name, want, script=None, offers=OFFERS, second=None,
                  zone=None, odd=None, rcpts=None, replies=None, cert="good",
                  policy=None, raw=None, params=(), enhanced=None, code=None,
                  reply=None, took=None, second_took=None, tls=None,
                  tls_text=None, statuses=None, slow=False, log=None,
-                 mx_at=None, domain=None, setup=None):
+                 mx_at=None, domain=None, setup=None, said=None):
         self.__dict__.update(locals())
         del self.__dict__["self"]
         self.script = script or {}
@@ -62,6 +63,14 @@ def says(data, then=""):
     def step(session, line):
         session.sock.sendall(data)
         return then
+    return step
+
+
+def cut(data, end=CLOSE):
+    """A part of a reply, then an end of the connection."""
+    def step(session, line):
+        session.sock.sendall(data)
+        return end(session, line) if callable(end) else end
     return step
 
 
