@@ -33,6 +33,7 @@ def r():
             resolver=["127.0.0.1:%d" % dns.port], identity=True) as it:
         it.dns = dns
         it.records = {}
+        it.mx.offers += ("SMTPUTF8",)
         it.start_worker()
         yield it
 
@@ -110,6 +111,10 @@ def by_opendkim(r, path):
 
 def by_mailauth(r, paths):
     """[{selector: result}] for each file."""
+    if not os.path.isdir(os.path.join(HERE, "node_modules")):
+        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund",
+                               "--ignore-scripts"], cwd=HERE)
+        assert done.returncode == 0
     with open(r.path("records.json"), "w") as f:
         json.dump(r.records, f)
     done = subprocess.run(
@@ -236,6 +241,11 @@ BODIES = {
     + b"\r\nx\r\n",
     "no subject": PLAIN.replace(b"Subject: Report\r\n", b"") + b"\r\nx\r\n",
     "empty subject": PLAIN.replace(b"Report", b"") + b"\r\nx\r\n",
+    "UTF-8 header": MIME.replace(
+        b"Report", "Gr\u00fc\u00dfe  \u20ac\r\n \U0001f4ee".encode()).replace(
+        b"<ann@", "J\u00f6rg \u00c5 <ann@".encode()) + b"\r\nx\r\n",
+    "UTF-8 header, 8 bit": MIME.replace(
+        b"Report", "\u00e4".encode() * 400) + "\r\n\u00e4\r\n".encode(),
     "many recipients": PLAIN.replace(
         b"<ann@dest.example>", b",\r\n ".join(
             b"<p%d@dest.example>" % i for i in range(60))) + b"\r\nx\r\n",
@@ -262,6 +272,13 @@ BODIES = {
 }
 
 
+def submit(r, raw, **more):
+    """With SMTPUTF8 where the header needs it."""
+    head = raw.split(b"\r\n\r\n")[0]
+    return r.submit(raw=raw, params=[] if head.isascii() else ["SMTPUTF8"],
+                    **more)
+
+
 # rspamd 3.4 does not see that lines of blanks at the end count for nothing
 # (RFC 6376 3.4.4); the three others do.
 RSPAMD_ERRS = {"blank lines of spaces"}
@@ -269,9 +286,8 @@ RSPAMD_ERRS = {"blank lines of spaces"}
 
 def test_awkward_bodies(signing, mx, tmp_path):
     r = signing
-    for name, raw in BODIES.items():
-        mid = r.submit(raw=raw)
-        r.wait_state(mid, "sent")
+    for raw in BODIES.values():
+        r.wait_state(submit(r, raw), "sent")
     assert len(BODIES) > 30 and len(mx.messages) == len(BODIES)
     paths = []
     for name, got in zip(BODIES, mx.messages):
@@ -288,10 +304,6 @@ def test_awkward_bodies(signing, mx, tmp_path):
                      "size = %s LIMIT 1", got["mail_from"],
                      len(raw) - raw.index(b"Received: by "))
         assert size, name
-    if not os.path.isdir(os.path.join(HERE, "node_modules")):
-        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund",
-                               "--ignore-scripts"], cwd=HERE)
-        assert done.returncode == 0
     for name, found in zip(BODIES, by_mailauth(r, paths)):
         assert found == {"firstr": "pass", "firste": "pass"}, name
 
@@ -301,7 +313,7 @@ def test_awkward_bodies(signing, mx, tmp_path):
 def test_rspamd_agrees(signing, mx):
     r = signing
     for raw in BODIES.values():
-        r.wait_state(r.submit(raw=raw), "sent")
+        r.wait_state(submit(r, raw), "sent")
     assert len(mx.messages) == len(BODIES)
     both = ["firste", "firstr"]
     with rspamd(r) as selectors:
@@ -451,6 +463,49 @@ def test_any_change_shows(identified, old, new, why):
     assert old in raw
     said = verify(r, spoiled(r, raw.replace(old, new, 1)), ok=False)
     assert why in said, said
+
+
+ALL_FIELDS = b"""\
+From: <@BOX@>
+Sender: <@BOX@>
+Reply-To: <@BOX@>
+To: <ann@dest.example>
+Cc: <bob@dest.example>
+Subject: Report
+Date: Mon, 30 Nov 2026 12:00:00 +0000
+Message-ID: <one@acme.example>
+In-Reply-To: <two@dest.example>
+References: <two@dest.example> <three@dest.example>
+MIME-Version: 1.0
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: 8bit
+Content-Disposition: inline
+Auto-Submitted: auto-generated
+
+Hello, this is all.
+""".replace(b"\n", b"\r\n")
+
+
+def test_a_change_of_any_field_shows(signing, mx):
+    """Each that says what a mail is and for whom: gone, there twice, or with
+    one octet more; and each octet of the body."""
+    r = signing
+    r.wait_state(r.submit(raw=ALL_FIELDS, rcpts=[
+        "ann@dest.example", "bob@dest.example"]), "sent")
+    raw = mx.messages[0]["data"]
+    assert "policy" in verify(r, spoiled(r, raw))
+    names = re.findall(rb"(?m)^([A-Z][A-Za-z-]+):", ALL_FIELDS)
+    assert len(names) == 15
+    for name in names:
+        (line,) = re.findall(rb"(?m)^%s: .*\r\n" % name, raw)
+        for bad in (b"", line + line, line[:-2] + b"x\r\n"):
+            said = verify(r, spoiled(r, raw.replace(line, bad)), ok=False)
+            assert "header" in said, (line, bad, said)
+    head, body = raw.split(b"\r\n\r\n", 1)
+    for i in range(len(body) - 2):
+        bad = body[:i] + bytes([body[i] ^ 1]) + body[i + 1:]
+        said = verify(r, spoiled(r, head + b"\r\n\r\n" + bad), ok=False)
+        assert "body" in said, (i, said)
 
 
 def test_what_happens_on_the_way_does_not(identified):

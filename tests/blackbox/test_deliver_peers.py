@@ -65,13 +65,19 @@ def peer(request, r):
 def new(peer, had, n=1):
     """What came since, with CRLF; signed, whatever the peer put before it."""
     peer.wait_files(len(had) + n)
-    out = []
+    out, paths = [], []
     for path in set(peer.files()) - had:
         with open(path, "rb") as f:
             raw = f.read().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         out.append(raw[raw.index(b"DKIM-Signature: "):])
         assert signed.by_python(peer.r, out[-1]) == {
             "firstr": True, "firste": True}, out[-1][:4000]
+        paths.append(signed.kept(peer.r, {"data": out[-1]},
+                                 "came%d.eml" % len(paths)))
+        good, said = signed.by_opendkim(peer.r, paths[-1])
+        assert good, said
+    assert signed.by_mailauth(peer.r, paths) == [
+        {"firstr": "pass", "firste": "pass"}] * len(paths)
     return out
 
 
@@ -89,12 +95,23 @@ def test_ways_in(r, peer, how):
 
 
 def test_awkward_bodies(r, peer):
-    """To the byte: what stands after the header is what was submitted."""
-    had = set(peer.files())
-    mids = [r.submit(rcpts=["ann@tls.example"], raw=raw)
-            for raw in signed.BODIES.values()]
-    for mid in mids:
+    """To the byte: what stands after the header is what was submitted. UTF-8
+    in the header goes to those that take it, and fails at the other."""
+    had, came_to, refused = set(peer.files()), [], []
+    for raw in signed.BODIES.values():
+        plain = raw.split(b"\r\n\r\n")[0].isascii()
+        mid = signed.submit(r, raw, rcpts=["ann@tls.example"])
+        (came_to if plain or peer.utf8 else refused).append((mid, raw))
+    for mid, _ in came_to:
         r.wait_state(mid, "sent", timeout=60)
-    came = [x.split(b"\r\n\r\n", 1)[1] for x in new(peer, had, len(mids))]
+    for mid, _ in refused:
+        r.wait_state(mid, "bounced", timeout=60)
+        assert r.deliveries(mid)[0]["enhanced"] == "5.6.7"
+    arrived = new(peer, had, len(came_to))
+    with signed.rspamd(r) as selectors:
+        wrong = [x for x in arrived
+                 if selectors(x) != [["firste", "firstr"], []]]
+    assert len(wrong) == len(signed.RSPAMD_ERRS), wrong
+    came = [x.split(b"\r\n\r\n", 1)[1] for x in arrived]
     assert sorted(came) == sorted(
-        x.split(b"\r\n\r\n", 1)[1] for x in signed.BODIES.values())
+        x.split(b"\r\n\r\n", 1)[1] for _, x in came_to)

@@ -16,6 +16,8 @@ HOST = "mx.peer.example"
 
 
 class Receiver(peers.Rooted):
+    utf8 = True  # takes SMTPUTF8 (RFC 6531)
+
     def _start(self):
         self.port = 25
         super()._start()
@@ -100,6 +102,7 @@ alias_database =
 class OpenSMTPD(Receiver):
     """It keeps them in its queue; what is to leave is paused."""
     package, suite = "opensmtpd", "trixie"
+    utf8 = False
     ids = {"opensmtpd": 970, "opensmtpq": 971}
     command = "/usr/sbin/smtpd -d -f /etc/smtpd.conf"
     spool = "var/spool/smtpd/queue"
