@@ -76,6 +76,41 @@ def test_after_the_dot(r):
     w.stop()
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_between_the_reply_and_its_result(r, stored):
+    """The host has said yes; the worker dies before it knows that this is
+    stored. Either it was, or a person is asked; it never goes again."""
+    r.mx.reset()
+    gate = r.mx.hold("dot")
+    w = r.start_worker()
+    mid = r.submit()
+    gate.reached()
+    lock = r.connect()
+    lock.autocommit = False
+    lock.cursor().execute("SELECT 1 FROM d.delivery WHERE message_id = %s "
+                          "FOR UPDATE", (mid,))
+    gate.open()
+    (at,) = postern.wait_until("the result is asked for", lambda: r.sql(
+        "SELECT pid FROM pg_stat_activity WHERE usename = 'l_worker' "
+        "AND wait_event_type = 'Lock'"))
+    w.kill()
+    if not stored:
+        r.sql("SELECT pg_terminate_backend(%s, 10000)", at["pid"])
+    lock.rollback()
+    lock.close()
+    if stored:
+        r.wait_state(mid, "sent")
+    expire(r, mid)
+    r.mx.script.clear()
+    w = r.start_worker()
+    r.wait_state(mid, "sent" if stored else "uncertain")
+    other = r.submit()
+    r.wait_state(other, "sent")
+    assert len(r.mx.messages) == 2 and not r.sql(
+        "SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
+    w.stop()
+
+
 def test_a_yes_of_the_past_is_no_dot():
     """The worker stood still behind the last gate until its lease was over."""
     with Relaying(lease="6s") as r:
@@ -137,11 +172,15 @@ def hit(r, mid):
 
 
 def test_kills_among_four_workers(r):
-    """At each step in turn: nothing is lost, and none is sent twice."""
+    """At each step in turn: nothing is lost, none is sent twice, and nothing
+    that nobody approved is sent at all."""
     r.mx.reset()
     kills = 200 if FULL else 8
     workers = {w.pid: w for w in (another(r) for _ in range(4))}
     mids, after_dot = [], 0
+    box, held = r.add_inbox("held@acme.example"), []
+    r.sql("UPDATE d.inbox SET lim_hour = 10000, lim_day = 10000, limits_version"
+          " = limits_version + 1 WHERE address = 'held@acme.example'")
     for i in range(kills):
         moment = MOMENTS[i % len(MOMENTS)]
         # Those before wait for the end: a retry would be at the gate first.
@@ -149,6 +188,7 @@ def test_kills_among_four_workers(r):
               "'1 day' WHERE lease IS NULL")
         r.mx.hang_up()  # kept sessions have no greeting
         gate = r.mx.hold(moment)
+        held.append(r.submit(subject="never %d" % i, box=box))
         mids.append(r.submit(subject="kill %d" % i))
         gate.reached()
         workers.pop(hit(r, mids[-1])).kill()
@@ -166,6 +206,9 @@ def test_kills_among_four_workers(r):
     postern.wait_until("all to leave", settled, 120, 0.2)
     states = Counter(r.state(mid) for mid in mids)
     assert states == {"sent": kills - after_dot, "uncertain": after_dot}
+    assert {r.state(mid) for mid in held} == {"held"}
+    assert not [m for m in r.mx.messages if b"Subject: never" in m["data"]]
+    assert not any(b"Subject: never" in data for data in r.mx.cut)
     copies = Counter(re.search(rb"Subject: (kill \d+)", m["data"])[1]
                      for m in r.mx.messages)
     assert len(copies) == kills and set(copies.values()) == {1}
