@@ -126,13 +126,12 @@ class Postfix:
                         "-H", "ALL"], check=True, env=self.env,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def waiting(self):
-        """What has not left, wherever in the queue it is."""
-        n = 0
-        for name in ("hold", "incoming", "active", "deferred"):
-            for _, _, files in os.walk(os.path.join(self.dir, "queue", name)):
-                n += len(files)
-        return n
+    def is_waiting(self):
+        """Has something not left? Looked for along its way, and no longer
+        than till it is found: to count 10,000 files costs 4 ms each time."""
+        return any(files for name in ("hold", "incoming", "deferred", "active")
+                   for _, _, files in os.walk(
+                       os.path.join(self.dir, "queue", name)))
 
     def pids(self):
         """master and all its children."""
