@@ -22,6 +22,7 @@ EIGHT = ("From: <@BOX@>\r\nTo: <ann@dest.example>\r\nSubject: x\r\n"
          "Content-Type: text/plain; charset=utf-8\r\n"
          "Content-Transfer-Encoding: 8bit\r\nMIME-Version: 1.0\r\n\r\n"
          "Gr\u00fc\u00dfe\r\n").encode()
+DSN = OFFERS + ("DSN",)
 UTF8 = OFFERS + ("SMTPUTF8",)
 UTF8_HEADER = ("From: <@BOX@>\r\nTo: <j\u00f6rg@dest.example>\r\nSubject: "
                "Gr\u00fc\u00dfe\r\n\r\nx\r\n").encode()
@@ -113,6 +114,16 @@ GREETINGS = [
         params=["SMTPUTF8"], enhanced="5.6.7"),
     Row("no-smtputf8-header", "bounced", raw=UTF8_HEADER,
         params=["SMTPUTF8"], enhanced="5.6.7"),
+    Row("dsn", "sent", offers=DSN, notify="FAILURE,DELAY", ret="HDRS",
+        rcpts=["a+b=c@{d}"], said=r"^SIZE=\d+ RET=HDRS ENVID=msg_\w+$",
+        rcpt_said=r"^NOTIFY=FAILURE,DELAY ORCPT=rfc822;a\+2Bb\+3Dc@r\d+\."),
+    Row("dsn-never", "sent", offers=DSN, notify="NEVER",
+        said=r"^SIZE=\d+ ENVID=msg_\w+$", rcpt_said="^NOTIFY=NEVER ORCPT="),
+    Row("dsn-utf8", "sent", offers=DSN + ("SMTPUTF8",), notify="FAILURE",
+        rcpts=["j\u00f6rg@{d}"], params=["SMTPUTF8"],
+        said=" SMTPUTF8 ENVID=", rcpt_said="^NOTIFY=FAILURE$"),
+    Row("no-dsn", "sent", notify="FAILURE", ret="FULL", said=r"^SIZE=\d+$",
+        rcpt_said="^$"),
     Row("size-too-small", "bounced", offers=("SIZE 100",), enhanced="5.3.4"),
     Row("size-none-given", "sent", offers=("SIZE", "8BITMIME")),
     Row("size-garbage", "sent", offers=("SIZE 12x", "SIZE -5", "LIMITS =")),
@@ -250,8 +261,9 @@ DANES = [
         zone=DANE + "3 1 1 " + "ab" * 32 + "\n",
         policy=policy("enforce", "mx1.{d}")),
     Row("requiretls-dane", "sent", cert="self", params=["REQUIRETLS"],
-        offers=OFFERS + ("REQUIRETLS",), zone=DANE + "3 1 1 {key_self}\n"),
-    Row("requiretls-sts", "sent", params=["REQUIRETLS"],
+        said=" REQUIRETLS$", offers=OFFERS + ("REQUIRETLS",),
+        zone=DANE + "3 1 1 {key_self}\n"),
+    Row("requiretls-sts", "sent", said=" REQUIRETLS$", params=["REQUIRETLS"],
         domain="u2.plain.example", offers=OFFERS + ("REQUIRETLS",),
         policy=policy("testing", "mx1.{d}")),
     Row("requiretls-sts-self", "deferred", params=["REQUIRETLS"], took=0,
@@ -374,6 +386,8 @@ def test_row(world, i):
             assert got["data"].startswith(b"Received: by ")
             assert row.tls is None or bool(got["tls"]) == row.tls
             assert row.said is None or re.search(row.said, got["params"]), got
+            assert row.rcpt_said is None or all(
+                re.search(row.rcpt_said, x) for x in got["rcpt_params"]), got
     tried = r.sql("SELECT tls FROM d.attempt WHERE message_id = %s", mid)
     if row.tls_text:
         assert re.search(row.tls_text, tried[-1]["tls"]), tried

@@ -28,14 +28,16 @@ HERE = ["30.1.0.0/16", "30.3.0.0/16", "2a0f:1::/32"]
 
 class Row:
     """`want`: the state; the rest is looked at when it is given. `said`: what
-    stands behind MAIL FROM, as a regular expression."""
+    stands behind MAIL FROM, as a regular expression; `rcpt_said`: behind
+    each RCPT TO."""
 
     def __init__(self, name, want, script=None, offers=OFFERS, second=None,
                  zone=None, odd=None, rcpts=None, replies=None, cert="good",
                  policy=None, raw=None, params=(), enhanced=None, code=None,
                  reply=None, took=None, second_took=None, tls=None,
                  tls_text=None, statuses=None, slow=False, log=None,
-                 mx_at=None, domain=None, setup=None, said=None):
+                 mx_at=None, domain=None, setup=None, said=None,
+                 notify=None, ret=None, rcpt_said=None):
         self.__dict__.update(locals())
         del self.__dict__["self"]
         self.script = script or {}
@@ -278,7 +280,8 @@ class World:
 
     def _submit(self, row):
         rcpts = [x.format(d=row.d) for x in row.rcpts or ["ann@{d}"]]
-        return self.r.submit(rcpts=rcpts, raw=row.raw, params=row.params)
+        return self.r.submit(rcpts=rcpts, raw=row.raw, params=row.params,
+                             notify=row.notify, ret=row.ret)
 
     def close(self):
         for it in reversed(self.open):
