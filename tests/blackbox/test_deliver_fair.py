@@ -2,8 +2,7 @@
 """
 A hundred thousand approved messages of one tenant, and one of another: that
 one leaves within two seconds, whether the first one's host takes them or
-hangs. All are real, each with its release; a tenth of a tenth of them without
---full.
+hangs. All are real, each with its release; a thousand of them without --full.
 """
 import json
 import os
