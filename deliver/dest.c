@@ -343,7 +343,8 @@ dest_end(struct dests *d, const char *domain, bool slow,
 	case DEST_REACHED:
 		set_proven(d, x, true);
 		x->failures = 0;
-		x->closed_for = 0;
+		/* It takes some, whoever was turned away before. */
+		x->closed_until = x->closed_for = 0;
 		if (x->limit < MOST)
 			x->limit++;
 		return;

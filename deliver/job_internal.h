@@ -151,6 +151,7 @@ struct job {
 	size_t host_count, host_at;
 	bool one_by_one; /* its replies to a group were no use */
 	bool fresh; /* no kept session: the one before was over */
+	bool dropped; /* a host broke off in the midst of this message */
 	char session[IDLE_KEY_MAX];
 	bool no_tls; /* the handshake failed here: once more without */
 

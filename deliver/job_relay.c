@@ -256,6 +256,13 @@ result_of(enum client_rcpt r)
 	return RELAY_DEFERRED;
 }
 
+/* A mail that a host drops must not close that to all others. */
+static enum dest_outcome
+lost(const struct job *job, bool dropped)
+{
+	return dropped && job->hop.host != NULL ? DEST_BUSY : DEST_UNREACHED;
+}
+
 static void
 record(struct job *job)
 {
@@ -283,9 +290,7 @@ record(struct job *job)
 	if (last->code == 421 || strncmp(last->enhanced, "4.7.", 4) == 0)
 		job->outcome = DEST_BUSY;
 	else if (last->code == 0)
-		/* A mail that a host drops must not close it to all others. */
-		job->outcome =
-		    job->hop.host != NULL ? DEST_BUSY : DEST_UNREACHED;
+		job->outcome = lost(job, true);
 	metrics_inc(M_ATTEMPTS, class, NULL);
 	job_finish(job, v, job->due_count);
 }
@@ -346,8 +351,10 @@ on_end(void *arg, enum client_end end)
 	 */
 	relay_cancel(job->op);
 	job->op = NULL;
-	if (end == CLIENT_END_DONE && may_try_next(job))
+	if (end == CLIENT_END_DONE && may_try_next(job)) {
+		job->dropped = true;
 		end = CLIENT_END_NEXT;
+	}
 	switch (end) {
 	case CLIENT_END_DONE:
 		record(job);
@@ -399,7 +406,7 @@ static const struct client_events events = {
 static void
 no_host(struct job *job)
 {
-	job->outcome = DEST_UNREACHED;
+	job->outcome = lost(job, job->dropped);
 	job_finish_all(job, RELAY_DEFERRED, 0,
 	    job->policy_failed ? "4.7.5" : "4.4.1", job->last_why);
 }

@@ -20,6 +20,7 @@ from tests.lib.relaying import Relaying
 FULL = os.environ.get("POSTERN_FULL") == "1"
 ONE, TWO, DEAD = "127.31.0.1", "127.31.0.2", "127.31.0.9"
 RELAYS = {"relay.example": "127.31.0.3", "sick.example": "127.31.0.4"}
+BOTH = "both.example"  # has the addresses of both
 SOON = 20  # seconds; a closure is of 60 at least
 
 
@@ -39,6 +40,7 @@ def r():
                              for a in RELAYS.values())
         for name, address in RELAYS.items():
             dns.a(name, address)
+        dns.a(BOTH, *RELAYS.values())
         it.start_worker()
         yield it
         for mx in (it.one, it.relay, it.sick):
@@ -46,10 +48,11 @@ def r():
 
 
 def certificate(r):
-    """For both relays."""
+    """For all relays."""
     tls = r.path("tls")
     with open(r.path("tls", "relay.ext"), "w") as f:
-        f.write("subjectAltName=%s\n" % ",".join("DNS:" + n for n in RELAYS))
+        f.write("subjectAltName=%s\n" % ",".join(
+            "DNS:" + n for n in [*RELAYS, BOTH]))
     r._run(["openssl", "req", "-newkey", "ec", "-pkeyopt",
             "ec_paramgen_curve:P-256", "-nodes", "-keyout", "relay.key",
             "-out", "relay.req", "-subj", "/CN=relay.example"], cwd=tls)
@@ -277,6 +280,26 @@ def test_a_dead_smarthost(r, domain, smart):
     # Another one, and all of it leaves; the times were only for the first.
     reload(r, smarthost="relay.example:2525")
     all_sent(r, mids)
+
+
+def test_mail_that_a_host_drops(r, domain):
+    """Nor that after which it hears no more of it: the others' mail goes."""
+    hosts = (r.sick, r.relay)
+    banners = []
+
+    def banner(session, line):
+        banners.append(line)
+        return CLOSE if len(banners) % 2 == 0 else None
+    for mx in hosts:
+        mx.script.update(banner=banner, MAIL=CLOSE)
+    reload(r, smarthost=BOTH + ":2525")
+    for i in range(3):
+        mid = r.submit(rcpts=["ann@p%d-%s" % (i, domain)])
+        r.wait_state(mid, "deferred")
+    assert len(banners) == 6
+    for mx in hosts:
+        mx.script.clear()
+    all_sent(r, [r.submit(rcpts=["bob@" + domain])])
 
 
 def test_a_reload_is_a_new_beginning(r, domain, smart):

@@ -481,6 +481,33 @@ test_the_smarthost(void **state)
 	dests_free(d);
 }
 
+/* A host that takes so many sessions and refuses the rest is not dead. */
+static void
+test_who_takes_some(void **state)
+{
+	static const char *const ways[] = { "a.example", "#7", "*" };
+	struct dests *d = dests_new(40);
+	size_t i, n;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		for (n = 0; n < 9; n++) {
+			assert_int_equal(dest_begin(d, ways[i], 0), DEST_BEGUN);
+			dest_end(d, ways[i], false, DEST_REACHED, 0);
+		}
+		for (n = 0; n < 10; n++)
+			assert_int_equal(dest_begin(d, ways[i], 0), DEST_BEGUN);
+		end(d, ways[i], 3, DEST_UNREACHED, 0);
+		assert_int_equal(dest_closed_ms(d, ways[i], 1), 59999);
+		end(d, ways[i], 1, DEST_REACHED, 1);
+		assert_int_equal(dest_closed_ms(d, ways[i], 1), 0);
+		end(d, ways[i], 6, DEST_NOTHING, 1);
+		assert_int_equal(dest_begin(d, ways[i], 1), DEST_BEGUN);
+		dest_end(d, ways[i], false, DEST_NOTHING, 1);
+	}
+	dests_free(d);
+}
+
 /* Much hangs on them, so they are left out before any domain is. */
 static void
 test_named_first(void **state)
@@ -546,6 +573,7 @@ main(void)
 		cmocka_unit_test(test_forgets),
 		cmocka_unit_test(test_a_rules_host),
 		cmocka_unit_test(test_the_smarthost),
+		cmocka_unit_test(test_who_takes_some),
 		cmocka_unit_test(test_named_first),
 		cmocka_unit_test(test_opens),
 	};
