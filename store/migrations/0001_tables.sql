@@ -747,7 +747,7 @@ CREATE TABLE d.send_q (
 	-- 0: in line, by vt. Else what last held it back: 1, its inbox, tenant, a
 	-- rule of theirs or the host all their mail goes by; 2, that nobody's mail
 	-- went to the domain; 3, the time, and of what is leased: that what says
-	-- which way it goes has changed since (d.ways_changed).
+	-- which way it goes has changed since (d.ways_tell).
 	aside smallint NOT NULL DEFAULT 0 CHECK (aside BETWEEN 0 AND 3),
 	PRIMARY KEY (message_id, tenant_id, domain),
 	FOREIGN KEY (message_id, tenant_id, version, round, digest)
@@ -768,6 +768,17 @@ CREATE INDEX send_q_stale ON d.send_q (stale_at) WHERE lease IS NULL;
 CREATE INDEX send_q_policy ON d.send_q (tenant_id, inbox_id, mode)
 	WHERE mode IS NOT NULL;
 CREATE INDEX send_q_lease ON d.send_q (lease_until) WHERE lease IS NOT NULL;
+
+-- What says which way mail goes has changed: for all (0), a tenant, an inbox,
+-- for a domain or '*'. Claims tell the queue, up to the message `past` by now,
+-- and take the row away (d.ways_tell).
+CREATE TABLE d.way_change (
+	change_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+	tenant_id bigint NOT NULL,
+	inbox_id bigint NOT NULL,
+	domain text NOT NULL,
+	past uuid,
+	PRIMARY KEY (change_id, tenant_id));
 
 -- Audit --------------------------------------------------------------------
 

@@ -162,6 +162,8 @@ SELECT d.let('p_relay', 'dsn', 'SELECT (message_id, tenant_id, inbox_id, domain,
 SELECT d.let('p_relay', 'dsn', 'INSERT', 'msg');
 SELECT d.let('p_relay', 'inbox', 'UPDATE (alarm, touched)', 'all');
 SELECT d.let('p_relay', 'stop', 'UPDATE', 'all');
+SELECT d.let('p_relay', 'way_change', 'SELECT + INSERT + UPDATE (past) +
+	DELETE', 'all');
 
 -- The referee.
 SELECT d.let('p_policy', x, 'SELECT', 'all') FROM unnest(ARRAY['message',

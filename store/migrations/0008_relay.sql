@@ -202,7 +202,11 @@ BEGIN
 			SELECT r.domain INTO name FROM d.route r
 			    WHERE r.tenant_id IN (0, t) AND r.inbox_id IN (0, i)
 			    AND r.ended_at IS NULL AND r.domain <> '*'
-			    AND r.domain > name ORDER BY r.domain LIMIT 1;
+			    AND r.domain > name AND EXISTS (SELECT 1 FROM d.send_q q
+			        WHERE q.lease IS NULL AND q.aside = 1
+			        AND q.tenant_id = t AND q.inbox_id = i
+			        AND q.domain = r.domain)
+			    ORDER BY r.domain LIMIT 1;
 		END IF;
 		EXIT WHEN NOT FOUND;
 		IF d.route_bars(t, i, name, skip, rules) = 0 THEN
@@ -257,6 +261,7 @@ CREATE FUNCTION api.claim_due_1(worker text, lim int, lease_seconds int,
 	SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
+	more boolean := d.ways_told();
 	now_at timestamptz := clock_timestamp();
 	rules boolean := EXISTS (SELECT 1 FROM d.route r WHERE r.action <> 't'
 	    AND r.ended_at IS NULL);
@@ -330,7 +335,7 @@ BEGIN
 		    ends.hi, claim_due_1.worker,
 		    now_at + lease_seconds * interval '1 second', rules;
 	END IF;
-	IF line.more OR rest.more THEN
+	IF line.more OR rest.more OR more THEN
 		RETURN QUERY SELECT 206, NULL::text, NULL::bigint, NULL::uuid, NULL::text,
 		    NULL::uuid, NULL::smallint, NULL::smallint, NULL::int,
 		    NULL::timestamptz, NULL::boolean, NULL::text;
@@ -338,32 +343,93 @@ BEGIN
 END $$;
 
 -- What says which way mail goes has changed: for all (0), a tenant, an inbox,
--- for a domain or '*'. What a worker put off need not wait any longer, and what
--- is leased need not when it comes back. What is set aside for its domain is
--- looked at once more, as only what holds for all tenants is seen there. Who
--- may have a message already is not asked sooner for that (0102). Locks rows in
--- the order of beat_1.
+-- for a domain or '*'. Claims tell the queue once that is committed, some rows
+-- at a time: who sets a rule waits for nobody, nobody for him, and no worker is
+-- still asking about ways as they were.
 CREATE FUNCTION d.ways_changed(t bigint, i bigint, dom text) RETURNS void
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
+	INSERT INTO d.way_change (tenant_id, inbox_id, domain) VALUES (t, i, dom)
+$$;
+GRANT EXECUTE ON FUNCTION d.ways_changed(bigint, bigint, text) TO p_ctl;
+
+-- A step of that: is there more of it? NULL if there is none, or not now.
+-- `step`: rows, more than a message has. What a worker put off need not wait any
+-- longer, and what is leased need not when it comes back. What is set aside for
+-- its domain is looked at once more, as only what holds for all tenants is seen
+-- there. Who may have a message already is not asked sooner for that (0102).
+-- What somebody holds is not waited for long, and by nobody in a circle: the
+-- next claim tries again.
+CREATE FUNCTION d.ways_tell(step int) RETURNS boolean LANGUAGE plpgsql
+	SET lock_timeout = '50ms' AS $$
 DECLARE
 	now_at timestamptz := clock_timestamp();
+	c d.way_change;
+	mids uuid[];
+	ts bigint[];
+	doms text[];
 BEGIN
+	SELECT y.* INTO c FROM d.way_change y ORDER BY y.change_id LIMIT 1
+	    FOR UPDATE SKIP LOCKED;
+	IF NOT FOUND THEN
+		RETURN NULL;
+	END IF;
+	IF c.past IS NULL THEN
+		UPDATE d.send_q q SET aside = 3
+		    FROM (SELECT y.message_id, y.tenant_id, y.domain
+		        FROM d.send_q y WHERE y.lease IS NOT NULL
+		        AND (c.tenant_id = 0 OR y.tenant_id = c.tenant_id)
+		        AND (c.inbox_id = 0 OR y.inbox_id = c.inbox_id)
+		        AND c.domain IN ('*', y.domain)
+		        ORDER BY y.message_id, y.tenant_id, y.domain FOR UPDATE) z
+		    WHERE q.message_id = z.message_id AND q.tenant_id = z.tenant_id
+		    AND q.domain = z.domain;
+	END IF;
+	SELECT array_agg(z.message_id), array_agg(z.tenant_id),
+	    array_agg(z.domain) INTO mids, ts, doms FROM (
+		SELECT y.message_id, y.tenant_id, y.domain FROM d.send_q y
+		WHERE y.message_id >= coalesce(c.past, d.uuid_at(0))
+		AND (c.tenant_id = 0 OR y.tenant_id = c.tenant_id)
+		AND (c.inbox_id = 0 OR y.inbox_id = c.inbox_id)
+		AND c.domain IN ('*', y.domain) AND y.lease IS NULL
+		AND (y.aside = 2 AND c.tenant_id > 0
+		OR y.aside = 3 AND y.due_at > now_at
+		AND y.due_at > y.give_up_at - d.give_up_after())
+		ORDER BY y.message_id LIMIT step FOR UPDATE) z;
+	-- A new look: what was held until just now may be in doubt since.
 	UPDATE d.send_q q SET aside = 3, due_at = least(q.due_at, now_at)
-	    FROM (SELECT y.message_id, y.tenant_id, y.domain FROM d.send_q y
-	        WHERE (t = 0 OR y.tenant_id = t) AND (i = 0 OR y.inbox_id = i)
-	        AND (dom = '*' OR y.domain = dom)
-	        AND (y.lease IS NOT NULL OR y.aside = 2 AND t > 0
-	        OR y.aside = 3 AND y.due_at > now_at
-	        AND y.due_at > y.give_up_at - d.give_up_after())
-	        AND NOT EXISTS (SELECT 1 FROM d.delivery v
-	            WHERE v.message_id = y.message_id AND v.tenant_id = y.tenant_id
-	            AND v.domain = y.domain AND v.unsure_mx IS NOT NULL)
-	        ORDER BY y.message_id, y.tenant_id, y.domain FOR UPDATE) z
-	    WHERE q.message_id = z.message_id AND q.tenant_id = z.tenant_id
-	    AND q.domain = z.domain;
+	    FROM unnest(mids, ts, doms) z(m, t, dom)
+	    WHERE q.message_id = z.m AND q.tenant_id = z.t AND q.domain = z.dom
+	    AND NOT EXISTS (SELECT 1 FROM d.delivery v WHERE v.message_id = z.m
+	        AND d.within(v.message_id, mids[1], mids[cardinality(mids)])
+	        AND v.tenant_id = z.t AND v.domain = z.dom
+	        AND v.unsure_mx IS NOT NULL);
+	IF cardinality(mids) = step THEN
+		UPDATE d.way_change y SET past = mids[step]
+		    WHERE y.change_id = c.change_id AND y.tenant_id = c.tenant_id;
+		RETURN true;
+	ELSE
+		DELETE FROM d.way_change y
+		    WHERE y.change_id = c.change_id AND y.tenant_id = c.tenant_id;
+	END IF;
+	RETURN false;
+EXCEPTION WHEN lock_not_available THEN
+	RETURN NULL;
 END $$;
-GRANT EXECUTE ON FUNCTION d.ways_changed(bigint, bigint, text) TO p_ctl;
+
+-- Before a claim: all that has changed, if that is not much. Is there more?
+CREATE FUNCTION d.ways_told() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	more boolean := false;
+BEGIN
+	IF EXISTS (SELECT 1 FROM d.way_change) THEN
+		FOR i IN 1 .. 8 LOOP
+			more := d.ways_tell(2000);
+			EXIT WHEN more IS DISTINCT FROM false;
+		END LOOP;
+	END IF;
+	RETURN more IS TRUE;
+END $$;
 
 -- The worker's smarthost is another one.
 CREATE FUNCTION api.ways_changed_1() RETURNS TABLE (status int, code text)

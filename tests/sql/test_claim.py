@@ -219,11 +219,81 @@ def turn(table, column, key, value):
 def ways_changed(su, *scope):
     """What is put off by a worker, and fits, is due."""
     su.cursor().execute("SELECT d.ways_changed(%s, %s, %s)", scope)
+    while one(su, "SELECT d.ways_tell(3)") is not None:
+        pass
     assert not one(su, "SELECT count(*) FROM d.send_q WHERE lease IS NULL "
                    "AND due_at > clock_timestamp() "
                    "AND due_at > give_up_at - interval '72 h' "
                    "AND (%s = 0 OR tenant_id = %s) AND %s IN (0, inbox_id) "
                    "AND %s IN ('*', domain)", scope[0], *scope)
+
+
+def test_more_rules_than_a_claim_takes(w, x, su):
+    """One of them leads around what holds all else back."""
+    claim_all(w.wk)
+    m = approved(w, x, ["b@x.example"])
+
+    def rule(*what):
+        su.cursor().execute(RULE, (x.tenant, x.inbox) + what)
+    rule("*", "s", None, None)
+    assert not claim_all(w.wk)
+    for n in range(60):
+        rule("d%d.example" % n, "r", "h.example", 25)
+    rule("x.example", "r", "h.example", 25)
+    try:
+        assert [L["mid"] for L in claim_all(w.wk)] == [m["mid"]]
+    finally:
+        calm(su)
+
+
+def put_off(w, x):
+    """A worker tried it, and will in an hour."""
+    m = approved(w, x)
+    L, = [L for L in claim_all(w.wk) if L["mid"] == m["mid"]]
+    assert call1(w.wk, "release_lease_1", retry_seconds=3600,
+                 **L)["status"] == 200
+    return m
+
+
+def relay_rule(w, ctl, x):
+    return call1(ctl, "route_add_1", s=w.root, uid=0, tenant=x.tenant,
+                 inbox=x.inbox, name="*", action="r", host="h.example",
+                 port=25, login=None, sealed=None, expires_in=None,
+                 reason="r")["status"]
+
+
+def test_who_sets_a_rule_waits_for_nobody(db, w, x, su):
+    m = put_off(w, x)
+    holder = db.connect("postgres", autocommit=False)
+    ctl = db.connect("l_ctl", autocommit=False)
+    holder.cursor().execute("SELECT 1 FROM d.send_q FOR UPDATE")
+    ctl.cursor().execute("SET lock_timeout = '1ms'")
+    try:
+        assert relay_rule(w, ctl, x) == 200
+        # Nor does anybody wait for him.
+        holder.rollback()
+        holder.cursor().execute("SELECT 1 FROM d.send_q FOR UPDATE NOWAIT")
+        ctl.commit()
+        # Claims do not wait for what another holds, nor forget it.
+        assert claim_all(w.wk) == []
+        holder.rollback()
+    finally:
+        holder.close()
+        ctl.close()
+    assert m["mid"] in {L["mid"] for L in claim_all(w.wk)}
+    calm(su)
+
+
+def test_what_is_tried_before_the_rule_is_committed(db, w, x, su):
+    ctl = db.connect("l_ctl", autocommit=False)
+    try:
+        assert relay_rule(w, ctl, x) == 200
+        m = put_off(w, x)
+        ctl.commit()
+    finally:
+        ctl.close()
+    assert m["mid"] in {L["mid"] for L in claim_all(w.wk)}
+    calm(su)
 
 
 def one_change(w, j, leases):
