@@ -377,8 +377,10 @@ def test_row(world, i):
     if took is None:  # the fake host keeps what it then refuses
         took = int("dot" in row.script or
                    row.want == "sent" and row.second is None)
-    if took is not None and row.one is not None:
-        assert len(row.one.messages) == took, row.one.verbs
+    if row.one is not None:
+        n = len(row.one.messages)  # a slow row leaves time to try again
+        assert n == took or n > took > 0 and row.want == "deferred", \
+            row.one.verbs
     if row.second_took is not None:
         assert len(row.two.messages) == row.second_took
     for mx in (row.one, row.two):
