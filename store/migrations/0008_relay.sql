@@ -202,13 +202,12 @@ BEGIN
 			SELECT r.domain INTO name FROM d.route r
 			    WHERE r.tenant_id IN (0, t) AND r.inbox_id IN (0, i)
 			    AND r.ended_at IS NULL AND r.domain <> '*'
-			    AND r.domain > name AND EXISTS (SELECT 1 FROM d.send_q q
-			        WHERE q.lease IS NULL AND q.aside = 1
-			        AND q.tenant_id = t AND q.inbox_id = i
-			        AND q.domain = r.domain)
-			    ORDER BY r.domain LIMIT 1;
+			    AND r.domain > name ORDER BY r.domain LIMIT 1;
 		END IF;
 		EXIT WHEN NOT FOUND;
+		CONTINUE WHEN NOT every AND NOT EXISTS (SELECT 1 FROM d.send_q q
+		    WHERE q.lease IS NULL AND q.aside = 1 AND q.tenant_id = t
+		    AND q.inbox_id = i AND q.domain = name);
 		IF d.route_bars(t, i, name, skip, rules) = 0 THEN
 			names := names || name;
 		END IF;
