@@ -876,13 +876,13 @@ BEGIN
 END $$;
 
 -- The functions named *_at as they are for one week: its ends, which no call
--- passes, in place of `lo, hi)`. So a plan that is made once a session is of
+-- passes, in place of `lo, hi`. So a plan that is made once a session is of
 -- that week alone, however many there are (decision 0127).
 CREATE FUNCTION d.week_make(monday date) RETURNS void LANGUAGE plpgsql
 	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	s text := to_char(monday, '_YYYYMMDD');
-	ends text := format('%L::uuid, %L::uuid)',
+	ends text := format('%L::uuid, %L::uuid',
 	    d.uuid_floor(monday::timestamp AT TIME ZONE 'UTC'),
 	    d.uuid_last((monday + 7)::timestamp AT TIME ZONE 'UTC'));
 	f record;
@@ -894,7 +894,7 @@ BEGIN
 		body := regexp_replace(pg_get_functiondef(f.oid),
 		    'd\.(claim_at|leased_at|dots_at|sents_at)\(',
 		    'd.\1' || s || '(', 'g');
-		EXECUTE replace(body, 'lo, hi)', ends);
+		EXECUTE replace(body, 'lo, hi', ends);
 		EXECUTE format('GRANT EXECUTE ON FUNCTION d.%I TO p_relay',
 		    f.proname || s);
 	END LOOP;

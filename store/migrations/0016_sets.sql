@@ -8,7 +8,7 @@ SET LOCAL ROLE p_owner;
 
 -- The ends of a set's ids: every statement names them, so that it begins with
 -- the week it needs instead of all there are. What is named *_at is there once
--- more for each week, with the ends of the week in place of `lo, hi)`
+-- more for each week, with the ends of the week in place of `lo, hi`
 -- (d.week_make): a plan that does not know the ids begins, for all it locks or
 -- changes, with every week there is (decision 0127). `week` is what that of
 -- these ids has behind its name; nothing where they are of more than one.
