@@ -62,6 +62,7 @@ MASTER = """\
 127.0.0.1:{port} inet n - n - - smtpd
 postlog unix-dgram n - n - 1 postlogd
 cleanup unix n - n - 0 cleanup
+pickup unix n - n 60 1 pickup
 qmgr unix n - n 300 1 qmgr
 rewrite unix - - n - - trivial-rewrite
 anvil unix - - n - 1 anvil
@@ -121,10 +122,13 @@ class Postfix:
         return n
 
     def release(self):
-        """All that is held goes to the queue, which is run every second."""
-        subprocess.run(["postsuper", "-c", os.path.join(self.dir, "etc"),
-                        "-H", "ALL"], check=True, env=self.env,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        """All that is held goes to the queue, which is run at once."""
+        etc = os.path.join(self.dir, "etc")
+        for argv in (["postsuper", "-c", etc, "-H", "ALL"],
+                     ["postqueue", "-c", etc, "-f"]):
+            subprocess.run(argv, check=True, env=self.env,
+                           stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
 
     def is_waiting(self):
         """Has something not left? Looked for along its way, and no longer
