@@ -14,15 +14,16 @@ import subprocess
 import tempfile
 import time
 
-from . import place
+from . import period, place
 
 KEPT = 3  # those used last, and one more beside
 
 
 def _place(ctl):
     """Where it is for this program, and all that other builds left. The weeks
-    it has are those around the day it was made."""
-    digest = hashlib.sha256(b"%d" % (time.time() // (7 * 86400)))
+    it has are those around the day it was made: of this week, from Monday."""
+    digest = hashlib.sha256(b"%d" % ((time.time() - period.MONDAY)
+                                     // period.WEEK))
     for path in (ctl, __file__):
         with open(path, "rb") as f:
             digest.update(f.read())

@@ -155,6 +155,11 @@ def verified(su):
         su, "SELECT * FROM d.verify(200)") if broken}
 
 
+def the_day(su):
+    """By which the counters count."""
+    return rows(su, "SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date")
+
+
 def balance(w, town, su, today):
     rest(w, su)
     assert verified(su) == {}
@@ -164,7 +169,7 @@ def balance(w, town, su, today):
     assert broken_stops(town, su) == []
     assert lost_doubts(town, su) == []
     used = dict(rows(su, "SELECT inbox_id, day_used FROM d.quota"))
-    if today == rows(su, "SELECT current_date")[0][0]:
+    if today == the_day(su):
         for x in town.boxes:
             assert used[x.inbox] == town.stored.get(x.inbox, 0)
     shown(w, town, su)
@@ -208,7 +213,7 @@ def test_everybody_at_once(own, pytestconfig):
     cur = su.cursor()
     cur.execute("UPDATE d.inbox SET may_duplicate = true "
                 "WHERE inbox_id = %s", (w.inboxes[0].inbox,))
-    today = rows(su, "SELECT current_date")[0][0]
+    today = the_day(su)
     w.step_up(w.root)
     assert call1(w.ctl, "inbox_own_1", s=w.root, uid=0,
                  tenant=w.inboxes[1].tenant, inbox=w.inboxes[1].inbox,

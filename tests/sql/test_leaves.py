@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 
 import pgcluster
+from period import DAY, within
 from pgcluster import call1, sha256, submit, submit_batch, uuid7
 from test_gate import one, tag
 from test_many import waiting
@@ -135,7 +136,7 @@ class Twin:
             elif k == "actor" and ":" in str(v):
                 rest[k] = v.split(":")[0]
             elif k in FIXED and v:
-                rest[k] = v // 10**9
+                times[k] = v / 1e6
             elif k == "detail" and v:
                 rest[k] = re.sub(r"[0-9a-f]{64}|(?<=\"inbox\":)\d+", "", v)
             else:
@@ -246,6 +247,7 @@ def by_batches_of_one(w, ms):
 
 @pytest.mark.parametrize("way", [by_batch, by_batches_of_one])
 def test_as_one_by_one(w, su, way):
+    within(DAY, 60)
     a, b = Twin(w, su, 0), Twin(w, su, 2)
     for q in (a, b):
         q.ms = plain_rows(q) + other_rows(q)
@@ -306,6 +308,7 @@ def test_the_next_place_is_behind_the_last(w, su):
 def test_the_referee_refuses_a_set(w, su):
     """Paused between the two looks: nothing of the set leaves at once, and
     each then has its own answer."""
+    within(DAY, 30)
     x, y = fresh(w, 0, 4), fresh(w, 1, 3)
     cur = su.cursor()
     cur.execute("CREATE FUNCTION public.a_moment() RETURNS trigger "

@@ -4,16 +4,16 @@ What 0016_sets.sql does for many leases must be what the calls for one do: the
 same rows after it, no more rights, and nothing for what is not plain.
 """
 import contextlib
-import time
 
 import psycopg2
 import pytest
 
 import pgcluster
-from pgcluster import call, call1, submit, uuid7
+from pgcluster import call, call1, uuid7
 from test_gate import state
 from test_relay import (DONE, DOT, FAILED, LATER, LISTED, PENDING, SENDING,
-                        approved, attempt, claim, dot, done, mail, rows_of)
+                        approved, attempt, claim, dot, done, ended, ending,
+                        mail, rows_of)
 
 ROWS = {
     "delivery": "ix, domain, canon, status, attempts, reply_code, enhanced, "
@@ -401,17 +401,12 @@ def test_no_dot_in_a_set_without_go(w, x, su, what):
 
 @pytest.mark.parametrize("call_of", [attempts, dots])
 def test_past_its_end(w, x, su, call_of):
-    """The digest covers not_after, so it must really pass."""
-    end = int((time.time() + 1.2) * 1e6)
-    m = x.message(not_after=end)
-    submit(w.gw, m)
-    assert w.approve(m, expiry=end)["state"] == 2
+    m = ending(w, x)
     y = w.inbox(w.tenants[1], "other%d@t1.example" % x.inbox)
     ms, (L, M) = leased(w, [m, approved(w, y)])
     if call_of == dots:
         assert attempts(w, [L, M]) == {1, 2}
-    su.cursor().execute("SELECT pg_sleep_until(to_timestamp(%s))",
-                        (end / 1e6,))
+    ended(su, m)
     before = look(su, m)
     assert call_of(w, [L, M]) == {2}
     assert look(su, m) == before

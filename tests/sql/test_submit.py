@@ -7,6 +7,7 @@ import time
 import psycopg2
 import pytest
 
+from period import DAY, within
 from pgcluster import (SUBMIT, call, call1, sha256, submit, submit_batch,
                        uuid7)
 from test_gate import one, state, tag
@@ -98,6 +99,7 @@ def test_what_only_a_broken_gateway_sends(w, x, su):
 
 def test_rows_may_come_in_any_order(w, x, su):
     """Each inbox keeps one count, however its rows are spread."""
+    within(DAY, 30)
     y = w.inbox(x.tenant, "second." + x.address)
     for q in (x, y):
         assert call1(w.ctl, "limits_set_1", s=w.root, uid=0, tenant=q.tenant,
@@ -323,6 +325,7 @@ def test_two_committers_race_for_one_key(db, w, x):
 def test_two_committers_race_for_the_last_place(db, w, x, limit, code):
     """The second waits for the counter's row and counts what it finds then."""
     import threading
+    within(DAY, 60)
     y = w.inbox(x.tenant, "%s.%s" % (list(limit)[0], x.address))
     assert call1(w.ctl, "limits_set_1", s=w.root, uid=0, tenant=y.tenant,
                  inbox=y.inbox, **dict(dict.fromkeys(
@@ -352,6 +355,8 @@ def test_two_committers_race_for_the_last_place(db, w, x, limit, code):
 
 
 def test_limits_are_rows(w, x, su):
+    within(DAY, 60)
+
     def limits(**kw):
         a = dict(plan=None, hour=None, day=None, month=None, held=None,
                  bytes=None)

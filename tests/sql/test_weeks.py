@@ -9,14 +9,15 @@ import psycopg2.extras
 import pytest
 
 import pgcluster
+from period import WEEK, within
 from pgcluster import World, call, submit, uuid7
 
 YEAR = 60
-A_WEEK = 7 * 86400
 
 
 @pytest.fixture(scope="module")
 def w():
+    within(WEEK, 600)  # for all that counts weeks from this one
     with pgcluster.Cluster(fast=True) as db:
         world = World(db, tenants=1, inboxes=1)
         world.su = db.connect()
@@ -99,7 +100,7 @@ def test_a_list_begins_with_the_last_weeks(w):
     with w.su.cursor() as c:
         c.execute("SET session_replication_role = replica")
         for n, m in zip((10, 20, 40), now):
-            at = uuid7(m["mid"].int / (1 << 80) / 1000 - n * A_WEEK)
+            at = uuid7(m["mid"].int / (1 << 80) / 1000 - n * WEEK)
             for table in ("message", "state"):
                 c.execute("SELECT to_jsonb(y) FROM d.%s y WHERE message_id = "
                           "%%s" % table, (m["mid"],))
@@ -137,7 +138,7 @@ def test_sweeping_bodies_does_not_read_the_messages_without(w):
     with w.su.cursor() as c:
         c.execute("SET session_replication_role = replica")
         for n in range(300):
-            mid = uuid7(time.time() - 20 * A_WEEK - n)
+            mid = uuid7(time.time() - 20 * WEEK - n)
             c.execute("INSERT INTO d.state (message_id, tenant_id, inbox_id, "
                       "version, state, risk, hold_until, changed_at) VALUES "
                       "(%s, %s, %s, 1, 8, 1, now(), now() - interval "
@@ -161,7 +162,7 @@ def test_sweeping_bodies_does_not_read_the_messages_without(w):
 
 def dated(w, mid, weeks_ago):
     """All there is of a message, as if it had been submitted then."""
-    new = uuid7(mid.int / (1 << 80) / 1000 - weeks_ago * A_WEEK)
+    new = uuid7(mid.int / (1 << 80) / 1000 - weeks_ago * WEEK)
     with w.su.cursor() as c:
         c.execute("SET session_replication_role = replica")
         c.execute("UPDATE d.message y SET message_id = %s, digest = "
@@ -352,6 +353,7 @@ def test_a_year_is_made_or_dropped_some_weeks_a_call(w):
 @pytest.fixture(scope="module")
 def lost():
     """Its weeks are taken away."""
+    within(WEEK, 300)
     with pgcluster.Cluster(fast=True) as db:
         world = World(db, tenants=1, inboxes=1)
         world.su = db.connect()

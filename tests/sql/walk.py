@@ -32,6 +32,8 @@ class Town:
         self.dots = []  # of a message: asked for when, allowed when
         self.made = set()  # an operator's approvals: message, round
         self.doomed = []  # inboxes that may be deleted
+        # Who has switched a tenant off, and will switch it on again.
+        self.switched = {t: threading.Lock() for t in w.tenants}
         self.runs = []  # keys of sessions, and how many were taken of each
         self.drafts = []  # id, inbox
         self.busy = set()  # drafts that a living sender is about to send
@@ -371,9 +373,13 @@ class Walk:
     def switch(self, name, what, x, **args):
         """On, and off again: what is acknowledged holds until then."""
         args.update(s=self.s, tenant=x.tenant, reason="r")
-        if not x.switched.acquire(blocking=False):
+        switched = x.switched if args["inbox"] else \
+            self.town.switched[x.tenant]
+        if not switched.acquire(blocking=False):
             return "another does"
         try:
+            if x not in self.town.boxes:  # deleted since it was chosen
+                return "gone"
             r = call1(self.rv, name, **{what: True}, **args)
             assert r["status"] == 200, r
             stop = self.town.promise(
@@ -385,7 +391,7 @@ class Walk:
             stop[3] = time.time()
             self.surely(self.rv, name, **{what: False}, **args)
         finally:
-            x.switched.release()
+            switched.release()
         return 200
 
     def surely(self, conn, name, **args):
