@@ -520,11 +520,15 @@ def test_a_last_hour_that_is_over(bot):
     assert refusal(got) == (422, "validation_error")
     assert (got[2]["field"], got[2]["message"]) == (
         "not_after", "lies in the past")
-    until = time.time() + 2
-    mail = {"subject": "in time", "not_after": time.strftime(
-        "%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))}
-    key = {"Idempotency-Key": "in-time"}
-    doc = stored(bot.send(key, **mail))
+    for lead in 2, 8, 32:  # what a busy machine needs to be in time
+        until = time.time() + lead
+        mail = {"subject": "in time", "not_after": time.strftime(
+            "%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))}
+        key = {"Idempotency-Key": "in-time-%d" % lead}
+        got = bot.send(key, **mail)
+        if got[0] == 202:
+            break
+    doc = stored(got)
     postern.wait_until("it is over", lambda: time.time() > until)
     again = bot.send(key, **mail)
     assert stored(again)["message_id"] == doc["message_id"]

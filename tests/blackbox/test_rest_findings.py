@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from tests.blackbox.test_rest import Client, stored
-from tests.lib import pages, postern, rawsmtp
+from tests.lib import pages, period, postern, rawsmtp
 
 PEM = "-----BEGIN EC " + "PRIVATE KEY-----\nMHcCAQEE\n"
 CARD = "4111 1111 1111 1111"
@@ -84,7 +84,8 @@ def test_smtp_finds_the_same(gate):
 
 
 def used(gate, box, today, before):
-    """What the limits of the inbox have counted."""
+    """What the limits of the inbox have counted, on the day that it is."""
+    period.within(period.DAY, 60)
     gate.sql("UPDATE d.quota SET day = (clock_timestamp() AT TIME ZONE 'UTC')"
              "::date, day_used = %d, month = date_trunc('month', "
              "clock_timestamp() AT TIME ZONE 'UTC')::date, month_used = %d "

@@ -133,7 +133,7 @@ def test_wait_blocks_until_something_happens(bot):
     canceled = time.monotonic()
     t.join(30)
     assert [e["type"] for e in got["doc"]["events"]] == ["message.canceled"]
-    assert got["at"] - canceled < 5
+    assert got["at"] - canceled < 15  # and not at the end of the wait
     # what happened before the wait began is not missed either
     doc = bot.get("/v1/wait?timeout=20&message_id=" + sent["message_id"])[2]
     assert [e["type"] for e in doc["events"]] == ["message.canceled"]
@@ -195,7 +195,7 @@ def test_nobody_sees_what_happens_to_others(gate, bot):
         assert refusal(other.get("/v1/wait?timeout=9&message_id=%s%s" % (
             sent["message_id"], query))) == (404, "not_found")
     # the other's place is only a place in one's own inbox
-    mine = bot.get("/v1/wait?timeout=1&after=" + place)[2]["events"]
+    mine = bot.get("/v1/wait?timeout=20&after=" + place)[2]["events"]
     assert sent["message_id"] in [e["message_id"] for e in mine]
     # a send key sees what it sent itself
     send_only = Client(gate, gate.box.smtp_key)

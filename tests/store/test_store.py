@@ -258,19 +258,20 @@ def test_a_busy_inbox_is_charged_ahead(d):
 
 
 def test_charging_ahead_refuses_nothing_that_has_room(d):
-    box = inboxes(d, 2, limit=2000)[0]
+    box = inboxes(d, 2, limit=20000)[0]
     redis = Redis(d.redis_socket)
-    run = Run(d, [box.smtp_key], 600, 1024, 2)
+    # So many that it is at them yet when we have seen some, however late.
+    run = Run(d, [box.smtp_key], 6000, 1024, 2)
     run.until(200)
     while True:  # somebody else uses up all but a little
         key, limits, n = used(d, redis, box)
-        other = 2000 - n[0] - 30
+        other = 20000 - n[0] - 30
         if redis("FCALL", "pst_charge", 1, key, *WINDOWS, other, 1, 1,
                  *limits)[0] == 1:
             break
-    assert run.end()["stored"] == 2000 - other < 600
+    assert run.end()["stored"] == 20000 - other < 6000
     assert set(run.refused) == {"rate_limited"}
-    assert used(d, redis, box)[2][0] == 2000
+    assert used(d, redis, box)[2][0] == 20000
 
 
 def test_without_redis_local_limits_hold(d):
