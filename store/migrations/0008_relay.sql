@@ -1237,6 +1237,15 @@ BEGIN
 	    AND q.due_at > now_at + interval '32 days';
 	UPDATE d.send_q q SET lease_until = now_at WHERE q.lease IS NOT NULL
 	    AND q.lease_until > now_at + interval '1 day';
+	-- Rules that have run out. Claims look at each until it has ended.
+	c := 0;
+	IF NOT EXISTS (SELECT 1 FROM d.way_change) THEN
+		c := d.routes_expire();
+	END IF;
+	RETURN QUERY SELECT 200, NULL::text, 'routes', c, c > 0;
+	IF c > 0 THEN
+		RETURN;
+	END IF;
 	-- Held too long: silence is no.
 	c := 0;
 	FOR g IN SELECT y.tenant_id, y.message_id FROM (SELECT s.tenant_id,

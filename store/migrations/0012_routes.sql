@@ -30,6 +30,7 @@ CREATE TABLE d.route (
 	CHECK (action = 'r' OR login IS NULL));
 CREATE INDEX route_live ON d.route (tenant_id, inbox_id)
 	WHERE ended_at IS NULL;
+CREATE INDEX route_expires ON d.route (expires_at) WHERE ended_at IS NULL;
 ALTER TABLE d.route ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 GRANT SELECT, INSERT, UPDATE (ended_at) ON d.route TO p_ctl;
 GRANT SELECT ON d.route TO p_relay;
@@ -129,6 +130,31 @@ BEGIN
 	    json_build_object('route_id', route, 'reason', reason)::text);
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
+
+-- Rules that have run out end, as if somebody had ended them. Not more at once
+-- than a claim tells the queue of, and none before it knows of the last. How
+-- many.
+CREATE FUNCTION d.routes_expire() RETURNS int LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	g record;
+	n int := 0;
+BEGIN
+	FOR g IN UPDATE d.route r SET ended_at = z.expires_at FROM (
+	    SELECT y.route_id, y.tenant_id, y.expires_at FROM d.route y
+	    WHERE y.ended_at IS NULL AND y.expires_at <= clock_timestamp()
+	    ORDER BY y.expires_at LIMIT 8 FOR UPDATE SKIP LOCKED) z
+	    WHERE r.route_id = z.route_id AND r.tenant_id = z.tenant_id
+	    RETURNING r.route_id, r.tenant_id, r.inbox_id, r.domain LOOP
+		PERFORM d.ways_changed(g.tenant_id, g.inbox_id, g.domain),
+		    d.note(g.tenant_id, 'worker:sweep', 'route.end', NULL,
+		    json_build_object('route_id', g.route_id, 'reason',
+		    'expired')::text);
+		n := n + 1;
+	END LOOP;
+	RETURN n;
+END $$;
+GRANT EXECUTE ON FUNCTION d.routes_expire() TO p_relay;
 
 CREATE FUNCTION api.routes_1(s bytea, uid bigint) RETURNS TABLE (status int,
 	code text, route_id bigint, tenant text, inbox text, domain text,

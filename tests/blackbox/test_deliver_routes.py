@@ -132,6 +132,18 @@ def test_a_rule_ends_by_itself(r, domain):
     r.wait_state(mid, "sent")
 
 
+def test_what_a_rule_put_off_goes_when_it_runs_out(r, domain):
+    r.one.script["STARTTLS"] = "454 4.7.0 not now"
+    rule(r, "tls", domain, "--expires", "1h")
+    mid = r.submit(rcpts=["ann@" + domain])
+    r.wait_state(mid, "deferred")
+    assert not r.one.messages
+    r.sql("UPDATE d.route SET expires_at = now() WHERE ended_at IS NULL")
+    r.wait_state(mid, "sent")
+    assert r.sql("SELECT ended_at = expires_at AS so FROM d.route "
+                 "WHERE route_id = %s", int(number(r))) == [{"so": True}]
+
+
 def test_mail_fails(r, domain):
     rule(r, "bounce", domain)
     mid = r.submit(rcpts=["ann@" + domain])

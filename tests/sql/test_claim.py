@@ -296,6 +296,50 @@ def test_what_is_tried_before_the_rule_is_committed(db, w, x, su):
     calm(su)
 
 
+def run_out(su):
+    su.cursor().execute("UPDATE d.route SET expires_at = created_at "
+                        "WHERE ended_at IS NULL")
+
+
+def swept(w):
+    return {r["what"]: (r["n"], r["more"])
+            for r in call(w.wk, "sweep_1", lim=100)}["routes"]
+
+
+def test_a_rule_that_runs_out_is_ended(w, x, su):
+    """And what a worker put off because of it goes."""
+    assert relay_rule(w, w.ctl, x) == 200
+    claim_all(w.wk)
+    m = put_off(w, x)
+    assert swept(w) == (0, False)
+    run_out(su)
+    assert claim_all(w.wk) == []
+    assert swept(w) == (1, True)
+    assert one(su, "SELECT ended_at = expires_at FROM d.route "
+               "ORDER BY route_id DESC LIMIT 1")
+    assert one(su, "SELECT actor || ' ' || detail FROM d.audit "
+               "WHERE event = 'route.end' ORDER BY at DESC LIMIT 1") == \
+        'worker:sweep {"route_id" : %d, "reason" : "expired"}' % one(
+            su, "SELECT max(route_id) FROM d.route")
+    assert m["mid"] in {L["mid"] for L in claim_all(w.wk)}
+
+
+def test_many_rules_run_out_bit_by_bit(w, x, su):
+    """No claim has more to tell of than it tells at once."""
+    claim_all(w.wk)
+    for n in range(20):
+        su.cursor().execute(RULE, (x.tenant, 0, "d%d.example" % n, "s", None,
+                                   None))
+    run_out(su)
+    for n in 8, 8, 4:
+        assert swept(w) == (n, True)
+        assert one(su, "SELECT count(*) FROM d.way_change") == n
+        assert swept(w) == (0, False)
+        assert claim(w.wk, 1) == ([], False)
+        assert not one(su, "SELECT count(*) FROM d.way_change")
+    assert not one(su, "SELECT count(*) FROM d.route WHERE ended_at IS NULL")
+
+
 def one_change(w, j, leases):
     """Something that changes who may go."""
     r, x = j.rng, j.rng.choice(w.inboxes)
