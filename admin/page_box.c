@@ -360,17 +360,29 @@ clear_making(void *mine)
 }
 
 static void
-make_code(struct page *page)
+take_code(struct page *page, struct secret *code)
 {
 	struct making *m = page->mine;
-	struct secret code;
 
 	page->clear = clear_making;
-	secret_random(&code, CLAIM_BYTES);
-	(void)SHA256(code.b, code.n, m->hash);
+	(void)SHA256(code->b, code->n, m->hash);
 	memcpy(m->code, CLAIM_PREFIX, sizeof(CLAIM_PREFIX));
-	base32_encode(m->code + strlen(CLAIM_PREFIX), code.b, code.n);
-	secret_wipe(&code);
+	base32_encode(m->code + strlen(CLAIM_PREFIX), code->b, code->n);
+	secret_wipe(code);
+}
+
+/* Another for each form, not for each press: sent twice, it is made once, and
+ * both answers show the code (decision 0131). */
+static void
+code_of_form(struct page *page)
+{
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+	struct secret code = { .n = CLAIM_BYTES };
+
+	press_hash(hash, "postern.claim.1", page->req, &page->who->op.session);
+	memcpy(code.b, hash, CLAIM_BYTES);
+	take_code(page, &code);
+	OPENSSL_cleanse(hash, sizeof(hash));
 }
 
 static void
@@ -405,8 +417,10 @@ static void
 act_reset(struct page *page)
 {
 	struct making *m = page->mine;
+	struct secret code;
 
-	make_code(page);
+	secret_random(&code, CLAIM_BYTES);
+	take_code(page, &code);
 	page_ask_shell(page);
 	box_get(&page->who->op, m->key, &page->mem, &m->box, page_arrived,
 	    page_wait(page));
@@ -511,7 +525,7 @@ handle_box_new_post(struct http_request *req)
 		change_fail(page, "name");
 		return;
 	}
-	make_code(page);
+	code_of_form(page);
 	page_ask_shell(page);
 	box_create(&page->who->op, m->key.tenant, change_text(page, "address"),
 	    NULL, change_text(page, "display_name"), m->hash, &m->made,

@@ -18,22 +18,30 @@
 
 #define LASTS_MS 60000
 
+void
+press_hash(unsigned char out[32], const char *label, struct http_request *req,
+    const struct secret *session)
+{
+	const char *path = http_request_path(req);
+	unsigned char all[3][SHA256_DIGEST_LENGTH];
+	const char *body;
+	size_t n;
+
+	body = http_request_body(req, &n);
+	SHA256((const unsigned char *)label, strlen(label), all[0]);
+	SHA256((const unsigned char *)path, strlen(path), all[1]);
+	SHA256((const unsigned char *)body, n, all[2]);
+	HMAC(EVP_sha256(), session->b, (int)session->n, all[0], sizeof(all),
+	    out, NULL);
+	OPENSSL_cleanse(all, sizeof(all));
+}
+
 /* Under the secret: a form may hold a password. */
 static void
 hash_form(unsigned char out[32], struct http_request *req,
     const struct secret *session)
 {
-	const char *path = http_request_path(req);
-	unsigned char both[2 * SHA256_DIGEST_LENGTH];
-	const char *body;
-	size_t n;
-
-	body = http_request_body(req, &n);
-	SHA256((const unsigned char *)path, strlen(path), both);
-	SHA256((const unsigned char *)body, n, both + SHA256_DIGEST_LENGTH);
-	HMAC(EVP_sha256(), session->b, (int)session->n, both, sizeof(both), out,
-	    NULL);
-	OPENSSL_cleanse(both, sizeof(both));
+	press_hash(out, "postern.press.1", req, session);
 }
 
 static bool

@@ -47,11 +47,17 @@ struct press_wait {
 struct presses {
 	struct press row[PRESSES];
 	unsigned at;
+	uint64_t lasts_ms; /* from its answer on */
+	struct loop_timer *timer; /* for the next that is over */
 	TAILQ_HEAD(, press_wait) waiting;
 };
 
 void presses_init(struct admin *admin);
 void presses_clear(struct admin *admin);
+
+/* Of a form, path and body, under the session's secret; one for each label. */
+void press_hash(unsigned char out[32], const char *label,
+    struct http_request *req, const struct secret *session);
 
 /* Before the question; `who` has the secret that is to be another. */
 void press_begin(struct http_request *req, const struct admin_who *who,

@@ -461,6 +461,18 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
+	-- One after the other; and the same again, with a code that nobody used
+	-- yet, is answered as the first was (decision 0131).
+	PERFORM 1 FROM d.tenant n WHERE n.tenant_id = tenant FOR NO KEY UPDATE;
+	RETURN QUERY SELECT 200, NULL::text, x.inbox_id, x.address, c.expires_at
+	    FROM d.claim c JOIN d.inbox x ON x.tenant_id = c.tenant_id
+	        AND x.inbox_id = c.inbox_id
+	    WHERE c.claim_sha256 = inbox_create_1.claim_sha256
+	    AND c.tenant_id = tenant AND x.address = d.low(new_address)
+	    AND x.deleted_at IS NULL AND c.used_at IS NULL AND c.expires_at > clock_timestamp();
+	IF FOUND THEN
+		RETURN;
+	END IF;
 	m := d.inbox_make(tenant, new_address, inbox_create_1.plan,
 	    inbox_create_1.display_name, inbox_create_1.claim_sha256,
 	    inbox_create_1.test, NULL, NULL, o.actor);

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from tests.lib import postern
+from tests.lib import postern, seals
 from tests.lib.hop import Hop
 from tests.lib.pages import Pages
 from tests.lib.process import free_port
@@ -255,6 +255,64 @@ def test_what_is_shown_once(house, order):
     assert (shown.status, late.status) == (200, 409)
     assert 'id="codes"' in shown.text and shown.cookie
     assert "Sent twice" in late.text and not late.cookie
+
+
+def making(house, pages):
+    """(path, form) of a new inbox."""
+    house.boxes = getattr(house, "boxes", 0) + 1
+    return "/inboxes/new", {
+        "csrf": token(pages, "/inboxes/new"), "tenant": house.box.tenant_id,
+        "address": "new%d@acme.example" % house.boxes, "display_name": ""}
+
+
+def shown_code(press):
+    press.end()
+    assert press.status == 200, press.text
+    return re.search('id="claim"[^>]*>([^<]+)<', press.text)[1]
+
+
+def made(house, form):
+    return house.sql("SELECT inbox_id FROM d.inbox WHERE address = %s",
+                     form["address"])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_both_show_the_code(house, order):
+    """An inbox is made once; its code is shown nowhere else."""
+    pages = house.person()
+    path, form = making(house, pages)
+    house.hop.hold("inbox_create_1")
+    lock = house.connect()
+    lock.autocommit = False
+    try:
+        lock.cursor().execute("LOCK TABLE d.address IN SHARE MODE")
+        threads = []
+        for n in 1, 2:  # at once, one might ask behind the other
+            threads.append(Press(pages, path, form))
+            postern.wait_until("%d ask" % n, lambda: len(house.sql(
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                " AND query LIKE '%%inbox_create_1%%'")) == n)
+    finally:
+        lock.rollback()
+        lock.close()
+    held = house.hop.wait(2)
+    let_go(house, held if order == "first" else held[::-1])
+    code, = {shown_code(t) for t in threads}
+    assert len(made(house, form)) == 1
+    house.hop.hold()
+    # And once more, when all is over; not another form, nor another person.
+    assert shown_code(Press(pages, path, form)) == code
+    for who, what in ((pages, dict(form, display_name="Another")),
+                      (house.person(), form)):
+        what = dict(what, csrf=token(who, path))
+        assert Press(who, path, what).end().to.endswith("?error=taken")
+    # Nor when an agent has the inbox.
+    assert house.claim(postern.Inbox(
+        address=form["address"], tenant_id=form["tenant"],
+        inbox_id=made(house, form)[0]["inbox_id"],
+        claim=seals.unbase32(code.removeprefix("claim_"), 20),
+        claim_text=code)).key
+    assert Press(pages, path, form).end().to.endswith("?error=taken")
 
 
 @pytest.mark.parametrize("order", ORDERS)
