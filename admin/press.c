@@ -95,14 +95,32 @@ forget(struct press *p)
 	OPENSSL_cleanse(p, sizeof(*p));
 }
 
+/* The next that is over by then. */
 static void
-wipe_old(struct presses *all)
+watch(struct presses *all)
 {
+	const uint64_t now = clock_mono_ms();
+	uint64_t first = UINT64_MAX;
+	const struct press *p;
+
+	for (p = all->row; p < all->row + PRESSES; p++)
+		if (p->owner == NULL && p->until_ms > now &&
+		    p->until_ms < first)
+			first = p->until_ms;
+	if (first < UINT64_MAX)
+		loop_timer_set(all->timer, first - now);
+}
+
+static void
+on_over(void *arg)
+{
+	struct presses *all = arg;
 	struct press *p;
 
 	for (p = all->row; p < all->row + PRESSES; p++)
 		if (!lives(p))
 			forget(p);
+	watch(all);
 }
 
 static void on_end(void *arg);
@@ -133,7 +151,6 @@ press_begin(struct http_request *req, const struct admin_who *who,
 	struct admin *admin = http_request_app(req);
 	struct press *p;
 
-	wipe_old(&admin->presses);
 	p = take_row(&admin->presses);
 	if (p->owner != NULL)
 		wake(admin);
@@ -163,9 +180,10 @@ press_end(struct admin *admin, const struct admin_who *who, const char *to)
 		if (p->owner != who)
 			continue;
 		p->owner = NULL;
-		p->until_ms = clock_mono_ms() + LASTS_MS;
+		p->until_ms = clock_mono_ms() + admin->presses.lasts_ms;
 		if (to != NULL && strlen(to) < sizeof(p->to))
 			snprintf(p->to, sizeof(p->to), "%s", to);
+		watch(&admin->presses);
 		wake(admin);
 	}
 }
@@ -254,6 +272,9 @@ void
 presses_init(struct admin *admin)
 {
 	TAILQ_INIT(&admin->presses.waiting);
+	admin->presses.lasts_ms = LASTS_MS;
+	admin->presses.timer =
+	    loop_timer_new(admin->loop, on_over, &admin->presses);
 }
 
 void
@@ -263,4 +284,6 @@ presses_clear(struct admin *admin)
 
 	for (p = admin->presses.row; p < admin->presses.row + PRESSES; p++)
 		forget(p);
+	loop_timer_free(admin->presses.timer);
+	admin->presses.timer = NULL;
 }

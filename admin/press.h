@@ -6,7 +6,8 @@
  * of before (decision 0124). Who asks for another secret is noted here before
  * he asks, for nobody knows whose answer is read first: while it is open, and
  * a minute longer, the second is known as such. It waits until the first has
- * its answer, and is told the same; it does nothing, and gets no cookie.
+ * its answer, and is told the same; it does nothing, and gets no cookie. Then
+ * all that is kept of the first is wiped.
  */
 #ifndef ADMIN_PRESS_H
 #define ADMIN_PRESS_H
@@ -20,6 +21,7 @@
 struct admin;
 struct admin_who;
 struct http_request;
+struct loop_timer;
 struct session_next;
 
 #define PRESSES 64
