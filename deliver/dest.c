@@ -40,6 +40,7 @@ LIST_HEAD(dest_list, dest);
 struct dests {
 	size_t places, active; /* `active`: with those that are proven */
 	size_t unproven; /* and with the others, and all that are slow */
+	size_t slow; /* of these */
 	size_t n;
 	unsigned look;
 	size_t beyond; /* how many; 0: others may have mail */
@@ -183,6 +184,33 @@ unproven_places(const struct dests *d)
 		   : DEST_UNPROVEN_MAX;
 }
 
+/* Half of them are for domains that are new. */
+static bool
+is_movable(const struct dests *d, size_t n)
+{
+	return d->unproven + n <= unproven_places(d) / 2;
+}
+
+bool
+dests_are_half(const struct dests *d, size_t n)
+{
+	return n * 2 >= d->places;
+}
+
+bool
+dests_are_crowded(const struct dests *d)
+{
+	return dests_are_half(d, d->slow) && !is_movable(d, d->places);
+}
+
+bool
+dest_is_proven(const struct dests *d, const char *domain)
+{
+	const struct dest *x = find(d, domain);
+
+	return x != NULL && x->proven && !x->unlimited;
+}
+
 void
 dests_look(struct dests *d)
 {
@@ -207,11 +235,20 @@ turn_away(struct dests *d, struct dest *x, enum dest_begun why)
 {
 	x->waiting = waiting(d, x) + 1;
 	x->look = d->look;
-	if (why == DEST_UNPROVEN || why == DEST_TRIED)
+	if (why == DEST_UNPROVEN || why == DEST_TRIED || why == DEST_BEHIND)
 		return why;
 	if (x->waiting > limit_of(x))
 		return DEST_BEHIND;
 	return x->waiting > few(d) && !x->unlimited ? DEST_NEXT : why;
+}
+
+enum dest_begun
+dest_leave(struct dests *d, const char *domain)
+{
+	struct dest *x = find(d, domain);
+
+	BUG_ON(x == NULL);
+	return turn_away(d, x, DEST_BEHIND);
 }
 
 bool
@@ -285,12 +322,13 @@ static void
 set_slow(struct dests *d, struct dest *x)
 {
 	x->slow++;
+	d->slow++;
 	d->active--;
 	d->unproven++;
 }
 
 enum dest_place
-dest_slow(struct dests *d, const char *domain)
+dest_slow(struct dests *d, const char *domain, bool full)
 {
 	struct dest *x = find(d, domain);
 
@@ -298,7 +336,7 @@ dest_slow(struct dests *d, const char *domain)
 		return DEST_STAYS;
 	BUG_ON(x->slow >= x->active);
 	if (d->unproven >= unproven_places(d))
-		return x->proven && dests_have_room(d) ? DEST_STAYS : DEST_ENDS;
+		return x->proven && !full ? DEST_STAYS : DEST_ENDS;
 	if (!x->proven)
 		return DEST_STAYS;
 	set_slow(d, x);
@@ -310,8 +348,7 @@ dest_long(struct dests *d, const char *domain)
 {
 	struct dest *x = find(d, domain);
 
-	if (x == NULL || x->unlimited || !x->proven ||
-	    d->unproven >= unproven_places(d) / 2)
+	if (x == NULL || x->unlimited || !x->proven || !is_movable(d, 1))
 		return false;
 	BUG_ON(x->slow >= x->active);
 	set_slow(d, x);
@@ -332,6 +369,7 @@ dest_end(struct dests *d, const char *domain, bool slow,
 	BUG_ON(x == NULL || x->active == 0);
 	x->active--;
 	x->slow -= slow;
+	d->slow -= slow;
 	if (x->proven && !slow)
 		d->active--;
 	else

@@ -65,6 +65,8 @@ enum dest_begun {
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
+/* It is not to begin now, and waits for another of its tenant's (share.h). */
+enum dest_begun dest_leave(struct dests *d, const char *domain);
 /* It has no more than a quarter of all places: it may go before others. */
 bool dest_has_few(const struct dests *d, const char *domain);
 /* `slow`: it was moved by dest_slow(). */
@@ -77,8 +79,9 @@ enum dest_place {
 	DEST_ENDS, /* others wait, and there is no place for it */
 };
 
-/* A session takes longer than DEST_SLOW_MS; ask again while it does. */
-enum dest_place dest_slow(struct dests *d, const char *domain);
+/* A session takes longer than DEST_SLOW_MS; ask again while it does. `full`:
+ * there is no place for others. */
+enum dest_place dest_slow(struct dests *d, const char *domain, bool full);
 /*
  * All places are taken, and a session takes longer than DEST_LONG_MS: it is
  * moved (true) while half of the other places are free, and never ends for it.
@@ -86,6 +89,14 @@ enum dest_place dest_slow(struct dests *d, const char *domain);
 bool dest_long(struct dests *d, const char *domain);
 /* Is there a place for one that is proven? */
 bool dests_have_room(const struct dests *d);
+bool dest_is_proven(const struct dests *d, const char *domain);
+/*
+ * Many sessions take long, and were moved; would those in all places take as
+ * long, not all of them could be.
+ */
+bool dests_are_crowded(const struct dests *d);
+/* So many are half of all places, or more. */
+bool dests_are_half(const struct dests *d, size_t n);
 /* Nothing is closed any more: whoever runs this has mended something. */
 void dests_open(struct dests *d);
 /* For how long it is left alone; 0: it is not. */

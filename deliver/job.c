@@ -16,6 +16,7 @@
 #include "base/xalloc.h"
 #include "deliver/backoff.h"
 #include "deliver/job_internal.h"
+#include "deliver/share.h"
 
 #define STORE_AGAIN_MS 1000
 #define PREPARED_MS 1000 /* what was read before that is read again */
@@ -310,9 +311,12 @@ job_is_old(const struct job *job)
 
 /* Another may have its place; an answer to the dot is waited for. */
 static void
-make_place(struct job *job, struct dests *dests)
+make_place(struct job *job, struct dests *dests, const struct shares *shares)
 {
-	switch (dest_slow(dests, job->place)) {
+	bool full = !dests_have_room(dests) ||
+		    shares_are_taken(shares, job->lease.tenant);
+
+	switch (dest_slow(dests, job->place, full)) {
 	case DEST_STAYS:
 		return;
 	case DEST_MOVED:
@@ -331,8 +335,10 @@ jobs_make_place(struct job *const *jobs, size_t n, struct dests *dests)
 {
 	bool full = !dests_have_room(dests);
 	uint64_t now = clock_mono_ms();
+	struct shares shares;
 	size_t i;
 
+	shares_count(&shares, jobs, n, dests);
 	for (i = 0; i < n; i++) {
 		struct job *job = jobs[i];
 		uint64_t ms = now - (uint64_t)job->began_ms;
@@ -340,7 +346,7 @@ jobs_make_place(struct job *const *jobs, size_t n, struct dests *dests)
 		if (job->place == NULL || job->slow)
 			continue;
 		if (ms > DEST_SLOW_MS)
-			make_place(job, dests);
+			make_place(job, dests, &shares);
 		else if (full && ms > DEST_LONG_MS)
 			job->slow = dest_long(dests, job->place);
 	}

@@ -25,6 +25,7 @@
 #include "deliver/idle.h"
 #include "deliver/job.h"
 #include "deliver/route.h"
+#include "deliver/share.h"
 #include "deliver/sweeps.h"
 #include "deliver/wakes.h"
 #include "net/metrics_http.h"
@@ -64,6 +65,7 @@ struct worker {
 	struct job *jobs[JOBS_MAX];
 	size_t job_count;
 	struct dests *dests;
+	struct shares shares; /* as start_waiting() found them */
 	char name[96];
 	struct wakes *wakes;
 	struct gauges *gauges;
@@ -133,7 +135,8 @@ start_few(struct worker *w, uint64_t now)
 
 		if (job_is_waiting(w->jobs[i]) && dest_has_few(w->dests, way) &&
 		    dest_closed_ms(w->dests, way, now) == 0 &&
-		    dest_begin(w->dests, way, now) == DEST_BEGUN)
+		    share_begin(&w->shares, w->dests, w->jobs[i], now) ==
+			DEST_BEGUN)
 			start(w, i);
 	}
 }
@@ -156,6 +159,7 @@ start_waiting(struct worker *w)
 	uint64_t now = clock_mono_ms(), closed;
 	size_t i, unproven = 0, ahead = 0, held = w->job_count;
 
+	shares_count(&w->shares, w->jobs, w->job_count, w->dests);
 	if (dests_have_room(w->dests))
 		start_few(w, now);
 	w->ready = 0;
@@ -170,7 +174,7 @@ start_waiting(struct worker *w)
 			job_refuse(job, (int)(closed / 1000) + 1);
 			continue;
 		}
-		switch (dest_begin(w->dests, job_way(job), now)) {
+		switch (share_begin(&w->shares, w->dests, job, now)) {
 		case DEST_BEGUN:
 			start(w, i);
 			break;

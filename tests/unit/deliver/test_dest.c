@@ -204,7 +204,7 @@ test_the_slow_leave_room(void **state)
 	assert_int_equal(fill(d, "tar.example", 0), 20);
 	assert_int_equal(dest_begin(d, "live.example", 0), DEST_FULL);
 	for (i = 0; i < 20; i++)
-		assert_int_equal(dest_slow(d, "tar.example"), DEST_MOVED);
+		assert_int_equal(dest_slow(d, "tar.example", true), DEST_MOVED);
 	assert_int_equal(fill(d, "tar.example", 0), 0);
 	assert_int_equal(fill(d, "live.example", 0), 2);
 	/* Its success, or its failure, moves no session that is slow. */
@@ -221,15 +221,14 @@ test_the_slow_leave_room(void **state)
 	for (i = 0; i < 20 * DEST_UNPROVEN_SHARE; i++) {
 		(void)snprintf(name, sizeof(name), "dead%d.example", i);
 		assert_int_equal(dest_begin(d, name, 0), DEST_BEGUN);
-		assert_int_equal(dest_slow(d, name),
+		assert_int_equal(dest_slow(d, name, true),
 		    i + 1 < 20 * DEST_UNPROVEN_SHARE ? DEST_STAYS : DEST_ENDS);
 	}
 	/* No place left there: it stays while nobody waits, else it ends. */
 	assert_int_equal(fill(d, "live.example", 0), 2);
-	assert_int_equal(dest_slow(d, "live.example"), DEST_STAYS);
-	dests_set_places(d, 2);
-	assert_int_equal(dest_slow(d, "live.example"), DEST_ENDS);
-	assert_int_equal(dest_slow(d, ""), DEST_STAYS);
+	assert_int_equal(dest_slow(d, "live.example", false), DEST_STAYS);
+	assert_int_equal(dest_slow(d, "live.example", true), DEST_ENDS);
+	assert_int_equal(dest_slow(d, "", true), DEST_STAYS);
 	dests_free(d);
 }
 
@@ -453,7 +452,7 @@ test_the_smarthost(void **state)
 	for (i = 0; i < 60; i++)
 		assert_int_equal(dest_begin(d, "*", now), DEST_FULL);
 	assert_int_equal(dests_skip(d, out, now), 0);
-	assert_int_equal(dest_slow(d, "*"), DEST_STAYS);
+	assert_int_equal(dest_slow(d, "*", true), DEST_STAYS);
 	end(d, "*", 20, DEST_BUSY, now);
 	assert_int_equal(fill(d, "*", now), 20);
 	end(d, "*", 40, DEST_UNREACHED, now);

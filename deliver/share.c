@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: ISC */
+#include "deliver/share.h"
+
+#include "deliver/job.h"
+#include "store/relay.h"
+
+static struct share *
+find(struct shares *s, int64_t tenant)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++)
+		if (s->row[i].tenant == tenant)
+			return &s->row[i];
+	return NULL;
+}
+
+static void
+count_slow(struct shares *s, int64_t tenant)
+{
+	struct share *x = find(s, tenant);
+
+	if (x == NULL && s->n < sizeof(s->row) / sizeof(s->row[0])) {
+		x = &s->row[s->n++];
+		*x = (struct share){ .tenant = tenant };
+	}
+	if (x != NULL)
+		x->slow++;
+}
+
+static void
+count_active(struct shares *s, int64_t tenant, const char *place)
+{
+	struct share *x = find(s, tenant);
+
+	if (x != NULL && dest_is_proven(s->dests, place))
+		x->active++;
+}
+
+void
+shares_count(struct shares *s, struct job *const *jobs, size_t n,
+    const struct dests *dests)
+{
+	size_t i;
+
+	s->n = 0;
+	s->dests = dests;
+	if (!dests_are_crowded(dests))
+		return;
+	for (i = 0; i < n; i++)
+		if (job_place(jobs[i]) != NULL && job_is_slow(jobs[i]))
+			count_slow(s, job_lease(jobs[i])->tenant);
+	for (i = 0; i < n; i++)
+		if (job_place(jobs[i]) != NULL && !job_is_slow(jobs[i]))
+			count_active(
+			    s, job_lease(jobs[i])->tenant, job_place(jobs[i]));
+}
+
+bool
+shares_are_taken(const struct shares *s, int64_t tenant)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++)
+		if (s->row[i].tenant == tenant)
+			return dests_are_half(s->dests, s->row[i].slow) &&
+			       dests_are_half(s->dests, s->row[i].active);
+	return false;
+}
+
+enum dest_begun
+share_begin(
+    struct shares *s, struct dests *dests, const struct job *job, uint64_t now)
+{
+	const int64_t tenant = job_lease(job)->tenant;
+	const char *way = job_way(job);
+	enum dest_begun begun;
+
+	if (dest_is_proven(dests, way) && shares_are_taken(s, tenant))
+		return dest_leave(dests, way);
+	begun = dest_begin(dests, way, now);
+	if (begun == DEST_BEGUN)
+		count_active(s, tenant, way);
+	return begun;
+}
