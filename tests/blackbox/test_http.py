@@ -762,7 +762,7 @@ def test_reader_that_never_reads_is_dropped(hasty):
 def test_pipeliner_that_never_reads_is_dropped(hasty):
     with hasty.connect() as s:
         # write_ms, and a second for each 16 KiB of what one turn puts out
-        s.settimeout(0.7 + (131072 + 16384) / 16384 + 3)
+        s.settimeout(0.7 + (131072 + 16384) / 16384 + 30)
         request = b"GET /download?n=3000000 HTTP/1.1\r\n" + HOST + b"\r\n"
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             while True:

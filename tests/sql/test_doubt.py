@@ -37,7 +37,8 @@ def test_the_host_refuses_before_the_second_dot(w, x, su, marked):
     assert one(su, "SELECT count(*) FROM d.dsn WHERE message_id = %s",
                m["mid"]) == 0
     assert one(su, "SELECT count(*) FROM d.list_entry WHERE entry = "
-               "'a@x.example' AND ended_at IS NULL") == 0
+               "'a@x.example' AND ended_at IS NULL AND tenant_id = %s "
+               "AND inbox_id IN (0, %s)", x.tenant, x.inbox) == 0
     in_doubt(w, su, m)
     due_now(su, m)
     L, = claim(w, m)
