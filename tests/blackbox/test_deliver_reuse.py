@@ -31,9 +31,24 @@ def sent(r, **how):
     return mid
 
 
+def queued(r, n):
+    """So many before anybody looks: they leave one right behind the other,
+    however long it takes to submit them."""
+    r.worker.stop()
+    mids = [r.submit() for _ in range(n)]
+    r.set_conf("deliver", concurrency="1")
+    r.start_worker()
+    return mids
+
+
+def ends(r, mids):
+    for mid in mids:
+        r.wait_state(mid, "sent", "bounced")
+    return sorted(r.state(mid) for mid in mids)
+
+
 def test_one_session_for_many(r, mx):
-    for _ in range(3):
-        sent(r)
+    assert ends(r, queued(r, 3)) == ["sent"] * 3
     assert mx.verbs.count("EHLO") == 2  # before and after STARTTLS, once
     assert mx.verbs.count("AUTH") == 1 and mx.verbs.count("MAIL") == 3
     assert len(mx.messages) == 3 and all(m["tls"] for m in mx.messages)
@@ -49,17 +64,15 @@ def test_each_message_is_whole(r, mx):
 
 def test_after_a_refusal(r, mx):
     """A refused message ends nothing; refused recipients end the session."""
-    sent(r)
-    mx.script["dot"] = "554 5.6.0 not this"
-    r.wait_state(r.submit(), "bounced")
-    del mx.script["dot"]
-    sent(r)
-    assert mx.verbs.count("AUTH") == 1
-    mx.script["RCPT"] = "550 5.7.1 no"
-    r.wait_state(r.submit(), "bounced")
-    del mx.script["RCPT"]
-    sent(r)
-    assert mx.verbs.count("AUTH") == 2
+    mx.script["dot"] = lambda s, line: \
+        "554 5.6.0 not this" if len(mx.messages) == 2 else None
+    assert ends(r, queued(r, 3)) == ["bounced", "sent", "sent"]
+    assert mx.verbs.count("AUTH") == 1 and len(mx.messages) == 3
+    mx.reset()
+    mx.script["RCPT"] = lambda s, line: \
+        "550 5.7.1 no" if mx.verbs.count("MAIL") == 1 else None
+    assert ends(r, queued(r, 2)) == ["bounced", "sent"]
+    assert mx.verbs.count("AUTH") == 2 and len(mx.messages) == 1
 
 
 def test_a_session_that_ended_meanwhile(r, mx):

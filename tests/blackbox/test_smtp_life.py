@@ -316,8 +316,9 @@ def test_redis_away(make):
 
 
 def test_idle_and_slow_clients(make):
-    d = make(extra={"smtp": {"idle_timeout": "2s",
-                             "transaction_timeout": "3s"}})
+    # Long enough for a busy machine to come to where they are about.
+    d = make(extra={"smtp": {"idle_timeout": "4s",
+                             "transaction_timeout": "6s"}})
     r = rawsmtp.greeted(d)
     assert r.reply().startswith("421 4.4.2 [request_timeout]")
     assert r.closed()
