@@ -194,6 +194,12 @@ loop_timer_new(struct loop *loop, loop_fn *fn, void *arg)
 }
 
 void
+loop_timer_yields(struct loop_timer *t)
+{
+	BUG_ON(event_priority_set(t->ev, LOOP_LATER) != 0);
+}
+
+void
 loop_timer_free(struct loop_timer *t)
 {
 	if (t == NULL)

@@ -19,9 +19,10 @@ void loop_free(struct loop *loop);
 /*
  * Priorities of events: most are LOOP_USUAL, which is what event_new() makes
  * them. What keeps another program from idling is LOOP_URGENT: it comes before
- * usual events that are due already.
+ * usual events that are due already. What nobody waits for yet is LOOP_LATER:
+ * it comes when nothing else is due, however long that takes.
  */
-enum loop_priority { LOOP_URGENT, LOOP_USUAL, LOOP_PRIORITIES };
+enum loop_priority { LOOP_URGENT, LOOP_USUAL, LOOP_LATER, LOOP_PRIORITIES };
 
 struct event_base *loop_base(struct loop *loop);
 /* Until loop_stop() or nothing is left to wait for. */
@@ -41,6 +42,8 @@ void loop_gather_log(struct loop *loop);
 /* A timer that may be set again and again; stopped when made. */
 struct loop_timer *loop_timer_new(struct loop *loop, loop_fn *fn, void *arg);
 void loop_timer_free(struct loop_timer *t);
+/* It is LOOP_LATER from now on. Not while it is set. */
+void loop_timer_yields(struct loop_timer *t);
 /* Fire once in `ms`; a set timer is set anew. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_stop(struct loop_timer *t);

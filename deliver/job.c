@@ -456,6 +456,10 @@ job_free(struct job *job)
 	buf_free(&job->return_path);
 	job_report_free(job);
 	free(job->rows);
+	free(job->rcpt);
+	free(job->due);
+	free(job->due_rcpt);
+	free(job->due_notify);
 	free(job);
 }
 

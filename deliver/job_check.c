@@ -45,6 +45,17 @@ job_integrity(struct job *job, const char *why)
 	    job->ctx->relay, &job->lease, why, on_integrity, job);
 }
 
+/* How many there are, at most. */
+static size_t
+lines(struct str text)
+{
+	size_t i, n = 1;
+
+	for (i = 0; i < text.n; i++)
+		n += text.p[i] == '\n';
+	return n;
+}
+
 /* Copy text into the job; views of it stay good until the job ends. */
 static bool
 keep_envelope(struct job *job, const struct relay_message *m)
@@ -60,6 +71,7 @@ keep_envelope(struct job *job, const struct relay_message *m)
 	job->mail_from =
 	    (struct str){ (char *)job->text.p + from_at, m->mail_from.n };
 	rest = (struct str){ (char *)job->text.p + rcpt_at, m->rcpts.n };
+	job->rcpt = xcalloc(lines(rest), sizeof(*job->rcpt));
 	while (rest.n > 0 && job->rcpt_count < JOB_RCPT_MAX)
 		job->rcpt[job->rcpt_count++] = str_split(&rest, '\n');
 	return rest.n == 0 && job->rcpt_count > 0;
@@ -70,7 +82,10 @@ keep_due(struct job *job, struct str due)
 {
 	unsigned long long ix;
 
-	while (due.n > 0 && job->due_count < JOB_RCPT_MAX) {
+	job->due = xcalloc(job->rcpt_count, sizeof(*job->due));
+	job->due_rcpt = xcalloc(job->rcpt_count, sizeof(*job->due_rcpt));
+	job->due_notify = xcalloc(job->rcpt_count, sizeof(*job->due_notify));
+	while (due.n > 0 && job->due_count < job->rcpt_count) {
 		if (!str_to_u64(str_split(&due, ','), job->rcpt_count, &ix) ||
 		    ix == 0)
 			return false;
@@ -318,7 +333,7 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->attempts = m->attempts;
 	job->released_us = m->released_us;
 	job->fetched_us = m->now_us;
-	job->fetched_ms = clock_mono_ms();
+	job->fetched_ms = m->came_ms;
 	job->is_kept = m->size <= JOB_KEEP_BYTES;
 	job->by_policy = m->by_policy;
 	job->one_click = m->one_click;

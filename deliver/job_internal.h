@@ -106,10 +106,11 @@ struct job {
 	struct buf text;
 	struct str mail_from;
 	struct buf return_path; /* on the wire; empty: mail_from */
-	struct str rcpt[JOB_RCPT_MAX]; /* all, in digest order */
+	struct str *rcpt; /* all, in digest order */
 	size_t rcpt_count;
-	int due[JOB_RCPT_MAX]; /* numbers, 1.. */
-	struct str due_rcpt[JOB_RCPT_MAX];
+	int *due; /* numbers, 1.. */
+	struct str *due_rcpt;
+	unsigned char *due_notify; /* ENVELOPE_... */
 	size_t due_count;
 	int64_t size;
 	int chunks, next_chunk, attempts;
@@ -121,7 +122,6 @@ struct job {
 	unsigned char want_tag[32];
 	bool is_8bit;
 	struct envelope_params params;
-	unsigned char due_notify[JOB_RCPT_MAX]; /* ENVELOPE_... */
 	char envid[UUID_ID_MAX]; /* ours */
 
 	/* Reading the body. */

@@ -233,8 +233,9 @@ on_gate(void *arg)
 
 	job->phase = JOB_GATED;
 	job->gate_ms = clock_mono_ms();
-	job->op = relay_dot(job->ctx->relay, &job->lease, job->mx,
-	    job->tls_text, ix, n, on_gate_answer, job);
+	job->op =
+	    relay_dot(job->ctx->relay, &job->lease, (int64_t)job->id.inbox,
+		job->mx, job->tls_text, ix, n, on_gate_answer, job);
 	free(ix);
 }
 

@@ -28,6 +28,10 @@ stuff_add(struct stuff *s, struct evbuffer *out, const char *p, size_t n)
 		}
 		if (!step(s, p[i]))
 			return false;
+		/* In the midst of a line most octets are neither of those. */
+		while (s->mid_line && !s->cr && i + 1 < n &&
+		       (unsigned char)p[i + 1] > '\r')
+			i++;
 	}
 	evbuffer_add(out, p + from, n - from);
 	return true;

@@ -64,7 +64,7 @@ ask(struct health_identity *now, char *history, const struct conf *conf,
 			       strcmp(pg_sync_state(s), "3F000") == 0))
 		err_set(err, EPROTO, "no schema: run posternctl migrate");
 	ok = res != NULL && judge(res, now, history, err);
-	pg_sync_free(res);
+	pg_result_free(res);
 	pg_sync_close(s);
 	return ok;
 }

@@ -99,7 +99,7 @@ manage_call(struct manage *m, const char *function,
 	res = pg_sync_call(m->db, buf_cstr(&sql), &values, err);
 	if (res != NULL)
 		keep_rows(rows, res);
-	pg_sync_free(res);
+	pg_result_free(res);
 	pg_args_free(&values);
 	buf_free(&sql);
 	return res != NULL;
@@ -121,7 +121,7 @@ manage_verify(
 	    err);
 	if (res != NULL)
 		keep_rows(rows, res);
-	pg_sync_free(res);
+	pg_result_free(res);
 	pg_args_free(&values);
 	return res != NULL;
 }

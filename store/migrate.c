@@ -72,10 +72,10 @@ is_applied(
 	    err);
 	if (res == NULL || !pg_get_bool(res, 0, "yes")) {
 		found = res == NULL ? -1 : 0;
-		pg_sync_free(res);
+		pg_result_free(res);
 		return found;
 	}
-	pg_sync_free(res);
+	pg_result_free(res);
 	pg_i32(&args, mig->version);
 	res = pg_sync_call(m->db,
 	    "select sha256 from d.schema_migration where version = $1", &args,
@@ -98,7 +98,7 @@ is_applied(
 			    "program that belongs to this database",
 			    mig->name);
 	}
-	pg_sync_free(res);
+	pg_result_free(res);
 	return found;
 }
 
@@ -119,7 +119,7 @@ record(struct manage *m, const struct manage_migration *mig, struct err *err)
 	    "values ($1, $2, $3, $4)",
 	    &args, err);
 	pg_args_free(&args);
-	pg_sync_free(res);
+	pg_result_free(res);
 	return res != NULL;
 }
 
@@ -179,7 +179,7 @@ is_known(struct manage *m, struct err *err)
 		    NULL, err);
 	ok = res != NULL;
 	if (ok && pg_get_bool(res, 0, "yes")) {
-		pg_sync_free(res);
+		pg_result_free(res);
 		res = pg_sync_call(m->db,
 		    "select coalesce(max(version), 0) as v "
 		    "from d.schema_migration",
@@ -187,7 +187,7 @@ is_known(struct manage *m, struct err *err)
 		ok = res != NULL;
 		newest = ok ? pg_get_int(res, 0, "v") : 0;
 	}
-	pg_sync_free(res);
+	pg_result_free(res);
 	roll_back(m);
 	if (ok && newest > last)
 		err_set(err, EPROTO,
@@ -222,7 +222,7 @@ is_alone(struct manage *m, const struct manage_migration *mig, struct err *err)
 		    "%s takes away what these still use; restart them with "
 		    "this release first: %.200s",
 		    mig->name, pg_get_text(res, 0, "who"));
-	pg_sync_free(res);
+	pg_result_free(res);
 	roll_back(m);
 	return ok;
 }

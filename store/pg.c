@@ -254,6 +254,15 @@ pg_deadline(struct pg_req *req, unsigned ms)
 	req->deadline = clock_mono_ms() + ms;
 }
 
+struct pg_result *
+pg_keep(struct pg_req *req)
+{
+	PGresult *res = req->res;
+
+	req->res = NULL;
+	return res;
+}
+
 void
 pg_cancel(struct pg_req *req)
 {

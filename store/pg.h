@@ -142,6 +142,12 @@ struct pg_req *pg_call_move(struct pg_pool *pool, const char *sql,
     struct pg_args *args, pg_done_fn *done, void *arg);
 /* Another deadline for this call, from now. */
 void pg_deadline(struct pg_req *req, unsigned ms);
+/*
+ * From inside the `done` of `req`: its result is the caller's from now on,
+ * until pg_result_free().
+ */
+MUST_CHECK struct pg_result *pg_keep(struct pg_req *req);
+void pg_result_free(struct pg_result *res);
 /* Never call `done`. The statement itself may still run. NULL is fine. */
 void pg_cancel(struct pg_req *req);
 
@@ -194,10 +200,9 @@ struct pg_sync;
 MUST_CHECK struct pg_sync *pg_sync_open(
     const struct pg_conf *conf, struct err *err);
 void pg_sync_close(struct pg_sync *s);
-/* The caller frees the result with pg_sync_free(). */
+/* The caller frees the result with pg_result_free(). */
 MUST_CHECK struct pg_result *pg_sync_call(struct pg_sync *s, const char *sql,
     const struct pg_args *args, struct err *err);
-void pg_sync_free(struct pg_result *res);
 /* SQLSTATE of the last failure, "" if it had none. */
 const char *pg_sync_state(const struct pg_sync *s);
 /* Several statements of a migration file, as written, in one go. */

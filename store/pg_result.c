@@ -57,6 +57,12 @@ get_be(const char *p, size_t n)
 	return v;
 }
 
+void
+pg_result_free(struct pg_result *res)
+{
+	PQclear(res);
+}
+
 int
 pg_rows(const struct pg_result *res)
 {

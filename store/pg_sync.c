@@ -93,12 +93,6 @@ pg_sync_call(struct pg_sync *s, const char *sql, const struct pg_args *args,
 	return NULL;
 }
 
-void
-pg_sync_free(struct pg_result *res)
-{
-	PQclear(res);
-}
-
 const char *
 pg_sync_state(const struct pg_sync *s)
 {

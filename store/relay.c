@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/xalloc.h"
 #include "store/pg.h"
@@ -257,6 +258,7 @@ on_fetch(void *arg, enum pg_err err, const struct pg_result *res)
 		return;
 	}
 	fill_message(&m, res, 0);
+	m.came_ms = clock_mono_ms();
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
 
@@ -275,6 +277,7 @@ on_fetched(
 	if (!pg_is_null(res, row, "data"))
 		m.body = pg_get_bytes(res, row, "data");
 	m.passed = pg_get_bool(res, row, "passed");
+	m.came_ms = op.came_ms;
 	op.fn.fetch(op.arg, RELAY_DONE, "", &m);
 }
 
@@ -432,10 +435,11 @@ relay_attempt(struct relay *r, const struct store_lease *l, const char *mx,
 }
 
 struct relay_op *
-relay_dot(struct relay *r, const struct store_lease *l, const char *mx,
-    const char *tls, const int *ix, size_t n, relay_done_fn *done, void *arg)
+relay_dot(struct relay *r, const struct store_lease *l, int64_t inbox,
+    const char *mx, const char *tls, const int *ix, size_t n,
+    relay_done_fn *done, void *arg)
 {
-	struct relay_item item = { .lease = *l };
+	struct relay_item item = { .lease = *l, .inbox = inbox };
 	struct pg_args a = { 0 };
 
 	relay_item_host(&item, mx, tls);

@@ -65,6 +65,7 @@ struct relay_message {
 	struct str proofs; /* of approvals by passkey, each behind its length */
 	struct str body; /* its only chunk; p NULL: ask relay_body() */
 	bool passed; /* relay_attempt() of all in due_ix would go, just now */
+	uint64_t came_ms; /* when all this came (clock_mono_ms()) */
 };
 
 /* Per recipient (1.. as in the digest): how the attempt ended. */
@@ -193,10 +194,10 @@ struct relay_op *relay_beat(struct relay *r, const struct store_lease *const *v,
 struct relay_op *relay_attempt(struct relay *r, const struct store_lease *l,
     const char *mx, const char *tls, const int *ix, size_t n,
     relay_done_fn *done, void *arg);
-/* The last gate, committed before the final dot. REFUSED = no dot. `mx` and
- * `tls` are told now if relay_attempt() was not called. */
+/* The last gate, committed before the final dot. REFUSED = no dot. `inbox` as
+ * fetched; `mx` and `tls` are told now if relay_attempt() was not called. */
 struct relay_op *relay_dot(struct relay *r, const struct store_lease *l,
-    const char *mx, const char *tls, const int *ix, size_t n,
+    int64_t inbox, const char *mx, const char *tls, const int *ix, size_t n,
     relay_done_fn *done, void *arg);
 /* Instead of all of these, for a test inbox: what would have left. REFUSED as
  * of relay_dot(). `sealed`: the fields in front, to the inbox's key. */

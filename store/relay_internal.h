@@ -22,6 +22,7 @@ enum relay_lane_kind {
 /* What a call that may go in a set says; see relay_set.h. */
 struct relay_item {
 	struct store_lease lease;
+	int64_t inbox;
 	char ix[RELAY_IX_TEXT];
 	char mx[256], tls[128];
 	int code;
@@ -51,6 +52,7 @@ struct relay_op {
 	struct pg_args single;
 	pg_done_fn *single_done;
 	relay_set_fn *set_done;
+	uint64_t came_ms; /* when the answer did */
 
 	size_t n; /* rows that must come back from beat */
 	union {
@@ -87,6 +89,9 @@ struct relay {
 	int lane_next; /* whose turn it is */
 	int lanes_busy; /* but that of the dots */
 	struct loop_timer *lanes_timer;
+	/* Sets whose messages are handed on one by one. */
+	STAILQ_HEAD(, relay_set) fetched;
+	struct loop_timer *later;
 	bool kicked;
 };
 

@@ -18,7 +18,12 @@
 
 /* One call for several; a place is NULL once its op was cancelled. */
 struct relay_set {
+	STAILQ_ENTRY(relay_set) link; /* in relay->fetched */
 	struct relay_lane *lane;
+	struct pg_req *req;
+	struct pg_result *res; /* of what was fetched */
+	int row; /* of it, that comes next */
+	uint64_t came_ms;
 	size_t n;
 	struct relay_op *op[SET_MAX];
 };
@@ -27,7 +32,7 @@ static const char *const set_sql[RELAY_LANES] = {
 	[RELAY_LANE_FETCH] = "select * from api.fetches_1($1,$2,$3,$4,$5)",
 	[RELAY_LANE_ATTEMPT] =
 	    "select * from api.attempts_1($1,$2,$3,$4,$5,$6,$7)",
-	[RELAY_LANE_DOT] = "select * from api.dots_1($1,$2,$3,$4,$5,$6,$7)",
+	[RELAY_LANE_DOT] = "select * from api.dots_1($1,$2,$3,$4,$5,$6,$7,$8)",
 	[RELAY_LANE_SENT] =
 	    "select * from api.sents_1($1,$2,$3,$4,$5,$6,$7,$8)",
 };
@@ -85,6 +90,17 @@ lease_args(struct pg_args *a, const struct relay_set *set)
 }
 
 static void
+inbox_arg(struct pg_args *a, const struct relay_set *set)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_I64);
+	for (i = 0; i < set->n; i++)
+		pg_item_i64(a, set->op[i]->item.inbox);
+	pg_array_end(a);
+}
+
+static void
 code_arg(struct pg_args *a, const struct relay_set *set)
 {
 	size_t i;
@@ -112,6 +128,7 @@ set_args(struct pg_args *a, const struct relay_set *set)
 		text_arg(a, set, offsetof(struct relay_item, ix));
 		text_arg(a, set, offsetof(struct relay_item, mx));
 		text_arg(a, set, offsetof(struct relay_item, tls));
+		inbox_arg(a, set);
 		return;
 	case RELAY_LANE_SENT:
 		text_arg(a, set, offsetof(struct relay_item, ix));
@@ -169,20 +186,16 @@ answer_row(struct relay_set *set, const struct pg_result *res, int row)
 	op = set->op[i - 1];
 	set->op[i - 1] = NULL;
 	op->set = NULL;
+	op->came_ms = set->came_ms;
 	op->set_done(op, PG_OK, res, row);
 }
 
-/* An answer may cancel others of the set. */
+/* Who had no row goes alone. */
 static void
-on_set(void *arg, enum pg_err err, const struct pg_result *res)
+set_end(struct relay_set *set, enum pg_err err)
 {
-	struct relay_set *set = arg;
 	size_t i;
-	int row;
 
-	lane_rests(set->lane);
-	for (row = 0; err == PG_OK && row < pg_rows(res); row++)
-		answer_row(set, res, row);
 	for (i = 0; i < set->n; i++) {
 		struct relay_op *op = set->op[i];
 
@@ -195,7 +208,61 @@ on_set(void *arg, enum pg_err err, const struct pg_result *res)
 		else
 			go_alone(op);
 	}
+	pg_result_free(set->res);
 	free(set);
+}
+
+/* An answer may cancel others of the set. */
+static void
+on_set(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_set *set = arg;
+	int row;
+
+	lane_rests(set->lane);
+	for (row = 0; err == PG_OK && row < pg_rows(res); row++)
+		answer_row(set, res, row);
+	set_end(set, err);
+}
+
+/*
+ * Each message that was fetched is opened, checked and hashed when it is
+ * handed on. Nobody waits for it yet, as jobs are made ready ahead of a place,
+ * but sessions do for dots meanwhile: one at a time, when there is nothing
+ * else.
+ */
+static void
+on_later(void *arg)
+{
+	struct relay *r = arg;
+	struct relay_set *set = STAILQ_FIRST(&r->fetched);
+
+	if (set->row < pg_rows(set->res)) {
+		answer_row(set, set->res, set->row++);
+	} else {
+		STAILQ_REMOVE_HEAD(&r->fetched, link);
+		set_end(set, PG_OK);
+	}
+	if (!STAILQ_EMPTY(&r->fetched))
+		loop_timer_set(r->later, 0);
+}
+
+static void
+on_fetched(void *arg, enum pg_err err, const struct pg_result *res)
+{
+	struct relay_set *set = arg;
+	struct relay *r = set->lane->relay;
+
+	(void)res;
+	lane_rests(set->lane);
+	if (err != PG_OK) {
+		set_end(set, err);
+		return;
+	}
+	set->res = pg_keep(set->req);
+	set->came_ms = clock_mono_ms();
+	STAILQ_INSERT_TAIL(&r->fetched, set, link);
+	loop_timer_set(r->later, 0);
 }
 
 static void
@@ -223,8 +290,8 @@ lane_run(struct relay_lane *lane)
 		return;
 	}
 	set_args(&a, set);
-	(void)pg_call_move(
-	    lane->relay->pool, set_sql[lane->kind], &a, on_set, set);
+	set->req = pg_call_move(lane->relay->pool, set_sql[lane->kind], &a,
+	    lane->kind == RELAY_LANE_FETCH ? on_fetched : on_set, set);
 }
 
 /*
@@ -318,6 +385,9 @@ relay_lanes_open(struct relay *r)
 	int i;
 
 	r->lanes_timer = loop_timer_new(r->loop, lanes_run, r);
+	r->later = loop_timer_new(r->loop, on_later, r);
+	loop_timer_yields(r->later);
+	STAILQ_INIT(&r->fetched);
 	for (i = 0; i < RELAY_LANES; i++) {
 		r->lane[i].relay = r;
 		r->lane[i].kind = (enum relay_lane_kind)i;
@@ -328,10 +398,17 @@ relay_lanes_open(struct relay *r)
 void
 relay_lanes_close(struct relay *r)
 {
+	struct relay_set *set;
 	int i;
 
 	loop_undefer(r->loop, lanes_run, r);
 	loop_timer_free(r->lanes_timer);
+	loop_timer_free(r->later);
+	while ((set = STAILQ_FIRST(&r->fetched)) != NULL) {
+		STAILQ_REMOVE_HEAD(&r->fetched, link);
+		pg_result_free(set->res);
+		free(set);
+	}
 	for (i = 0; i < RELAY_LANES; i++)
 		free(r->lane[i].set);
 }

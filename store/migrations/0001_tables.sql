@@ -4,8 +4,9 @@
 SET LOCAL ROLE p_owner;
 
 -- What a value must be. A domain is prepared once a session, the CHECK of a
--- table once a statement: hence domains in the narrow tables that every
--- submission writes.
+-- table once a statement: hence domains in the tables that every submission
+-- and every delivery writes. What a state or status may be, and the number of
+-- a recipient, is the matter of the triggers of 0002 alone.
 CREATE DOMAIN d.hash AS bytea CHECK (octet_length(VALUE) = 32);
 CREATE DOMAIN d.actor AS text CHECK (CASE split_part(VALUE, ':', 1)
 	WHEN 'agent' THEN translate(VALUE, '0123456789', '') = 'agent:.'
@@ -20,6 +21,9 @@ CREATE DOMAIN d.event_name AS text CHECK (length(VALUE) BETWEEN 2 AND 64
 	AND btrim(VALUE, 'abcdefghijklmnopqrstuvwxyz_.') = ''
 	AND left(VALUE, 1) BETWEEN 'a' AND 'z');
 CREATE DOMAIN d.detail AS text CHECK (octet_length(VALUE) <= 8192);
+CREATE DOMAIN d.enhanced AS text CHECK (length(VALUE) <= 16);
+CREATE DOMAIN d.reply AS text CHECK (length(VALUE) <= 1024);
+CREATE DOMAIN d.more AS int CHECK (VALUE > 0);
 
 CREATE TABLE d.schema_migration (
 	version int PRIMARY KEY,
@@ -557,8 +561,7 @@ CREATE TABLE d.state (
 	-- room, pages that were filled in order of ids split, or are searched for
 	-- what may go, with each (decision 0122).
 	PRIMARY KEY (message_id, tenant_id) WITH (fillfactor = 50),
-	UNIQUE (message_id, tenant_id, version, round) WITH (fillfactor = 50),
-	CHECK (round >= 1 AND state BETWEEN 1 AND 11))
+	UNIQUE (message_id, tenant_id, version, round) WITH (fillfactor = 50))
 	PARTITION BY RANGE (message_id);
 -- Plain columns: row security pushes down comparisons of columns, not of
 -- `100 - risk`, which may fail and so leak.
@@ -640,15 +643,15 @@ CREATE TABLE d.delivery (
 	message_id uuid NOT NULL,
 	tenant_id bigint NOT NULL,
 	inbox_id bigint NOT NULL,
-	ix smallint NOT NULL CHECK (ix >= 1),
+	ix smallint NOT NULL,
 	domain text NOT NULL,
 	canon text NOT NULL,
-	status smallint NOT NULL DEFAULT 0 CHECK (status BETWEEN 0 AND 8),
+	status smallint NOT NULL DEFAULT 0,
 	was smallint NOT NULL DEFAULT 0, -- before the last update (0002)
 	attempts int NOT NULL DEFAULT 0,
 	reply_code int,
-	enhanced text CHECK (length(enhanced) <= 16),
-	reply text CHECK (length(reply) <= 1024),
+	enhanced d.enhanced,
+	reply d.reply,
 	next_attempt_at timestamptz,
 	unsure_mx text, -- may have it already, and is asked once more (0102)
 	changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -711,7 +714,7 @@ CREATE TABLE d.event (
 	-- A stream is in the order of transactions, and one that began before
 	-- another may come to a message after it. So many ids later it is listed
 	-- then, not before what happened to the message before.
-	later int CHECK (later > 0),
+	later d.more,
 	PRIMARY KEY (message_id, tenant_id, n)) PARTITION BY RANGE (message_id);
 
 -- What operators say to each other about a message; agents never see it.

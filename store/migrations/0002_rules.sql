@@ -620,7 +620,7 @@ CREATE TRIGGER kept_row BEFORE DELETE ON d.delivery
 CREATE FUNCTION d.delivery_write() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF TG_OP = 'INSERT' THEN
-		IF NEW.status <> 0 OR current_user <> 'p_policy' THEN
+		IF NEW.status <> 0 OR NEW.ix < 1 OR current_user <> 'p_policy' THEN
 			RAISE EXCEPTION 'a delivery starts pending, at a release'
 			    USING ERRCODE = '23514';
 		END IF;
@@ -640,7 +640,8 @@ BEGIN
 	RETURN NEW;
 END $$;
 CREATE TRIGGER starts BEFORE INSERT ON d.delivery FOR EACH ROW
-	WHEN ((NEW.status = 0 AND current_user = 'p_policy') IS NOT TRUE)
+	WHEN ((NEW.status = 0 AND NEW.ix >= 1 AND current_user = 'p_policy')
+	IS NOT TRUE)
 	EXECUTE FUNCTION d.delivery_write();
 CREATE TRIGGER moves BEFORE UPDATE ON d.delivery FOR EACH ROW
 	WHEN ((NEW.status <> OLD.status AND NEW.was = OLD.status

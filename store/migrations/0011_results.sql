@@ -194,7 +194,7 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, v.message_id, v.ix::int, x.address,
-	    v.canon, a.mx, a.dot_at, v.reply
+	    v.canon, a.mx, a.dot_at, v.reply::text
 	    -- While another part of it is leased, it is being sent.
 	    FROM (SELECT e.message_id, e.tenant_id, e.inbox_id FROM d.state e
 	        WHERE e.stays = 11

@@ -68,40 +68,48 @@ BEGIN
 END $$;
 
 -- Those of `free` that may leave now, by number; what is said here commits
--- before the dot.
+-- before the dot. `boxes`: the inboxes that were locked for them.
 CREATE FUNCTION d.dots_at(ts bigint[], mids uuid[], doms text[], leases uuid[],
-	lo uuid, hi uuid, ixs text[], mxs text[], tlss text[], free int[])
-	RETURNS int[] LANGUAGE plpgsql AS $$
+	lo uuid, hi uuid, ixs text[], mxs text[], tlss text[], boxes bigint[],
+	free int[]) RETURNS int[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	alive int[];
 	now_at timestamptz;
 	going int[];
+	begun boolean;
 BEGIN
 	alive := d.leased_at(ts, mids, doms, leases, lo, hi);
 	-- A new look: nothing of an inbox that is locked changes any more.
 	now_at := clock_timestamp();
 	WITH x AS MATERIALIZED (SELECT y.i, y.t, y.mid, y.dom, y.ix,
-	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w
+	    (y.q).inbox_id AS box, (y.q).round AS r, (y.q).worker AS w, z.*
 	    FROM d.gate_set(ts, mids, doms, ixs, mxs, alive, lo, hi,
 	        '{0,1,4}', '{2}', now_at) y
-	    WHERE y.goes AND y.i = ANY (free)),
+	    CROSS JOIN LATERAL (SELECT max(a.n) AS n,
+	        bool_or(a.ended_at IS NULL) AS open FROM d.attempt a
+	        WHERE a.message_id = y.mid AND d.within(a.message_id, lo, hi)
+	        AND a.tenant_id = y.t AND a.domain = y.dom) z
+	    WHERE y.goes AND y.i = ANY (free)
+	    -- Not `=`: an index of inboxes is no way to a message's row.
+	    AND (y.q).inbox_id IS NOT DISTINCT FROM boxes[y.i]),
 	u AS (UPDATE d.delivery v SET status = 2, was = v.status,
 	    changed_at = clock_timestamp() FROM x
 	    WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
 	    AND v.tenant_id = x.t AND v.domain = x.dom AND v.ix = ANY (x.ix)),
-	a AS (INSERT INTO d.attempt AS y (message_id, tenant_id, inbox_id, domain,
+	a AS (INSERT INTO d.attempt (message_id, tenant_id, inbox_id, domain,
 	    n, round, worker, mx, tls, dot_at)
-	    SELECT x.mid, x.t, x.box, x.dom, coalesce(z.open, z.n + 1, 1),
-	    x.r, x.w, left(mxs[x.i], 255), left(tlss[x.i], 100),
-	    clock_timestamp() FROM x
-	    CROSS JOIN LATERAL (SELECT max(a.n) AS n, max(a.n)
-	        FILTER (WHERE a.ended_at IS NULL) AS open FROM d.attempt a
-	        WHERE a.message_id = x.mid AND d.within(a.message_id, lo, hi)
-	        AND a.tenant_id = x.t AND a.domain = x.dom) z
-	    ON CONFLICT (message_id, tenant_id, domain, n)
-	    DO UPDATE SET dot_at = excluded.dot_at)
-	SELECT array_agg(x.i) INTO going FROM x;
+	    SELECT x.mid, x.t, x.box, x.dom, coalesce(x.n, 0) + 1, x.r, x.w,
+	    left(mxs[x.i], 255), left(tlss[x.i], 100), clock_timestamp()
+	    FROM x WHERE x.open IS NOT TRUE)
+	SELECT array_agg(x.i), bool_or(x.open) INTO going, begun FROM x;
+	IF begun THEN
+		UPDATE d.attempt a SET dot_at = clock_timestamp()
+		    FROM unnest(going) x(i) WHERE a.message_id = mids[x.i]
+		    AND d.within(a.message_id, lo, hi) AND a.tenant_id = ts[x.i]
+		    AND a.domain = doms[x.i] AND a.ended_at IS NULL
+		    AND (a.dot_at IS NULL OR a.dot_at < now_at);
+	END IF;
 	RETURN going;
 END $$;
 
@@ -343,9 +351,11 @@ END $$;
 
 -- The last gate: what commits here is what may leave, to this host. An attempt
 -- that was begun goes on, else it begins here. Inboxes are locked first, as
--- everywhere, but none is waited for.
+-- everywhere, but none is waited for: those that fetches_1 told, which must be
+-- those of the leases (d.dots_at).
 CREATE FUNCTION api.dots_1(ts bigint[], mids uuid[], doms text[], leases uuid[],
-	ixs text[], mxs text[], tlss text[]) RETURNS TABLE (status int, code text, i int)
+	ixs text[], mxs text[], tlss text[], boxes bigint[])
+	RETURNS TABLE (status int, code text, i int)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.msg = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
@@ -356,11 +366,8 @@ DECLARE
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	LOCK TABLE d.stop IN ROW SHARE MODE;
-	WITH x AS MATERIALIZED (SELECT x.i, q.tenant_id, q.inbox_id
-	    FROM unnest(ts, mids, doms) WITH ORDINALITY
-	        x(t, mid, dom, i)
-	    JOIN d.send_q q ON q.message_id = x.mid AND q.tenant_id = x.t
-	        AND q.domain = x.dom),
+	WITH x AS MATERIALIZED (SELECT x.* FROM unnest(ts, boxes)
+	    WITH ORDINALITY x(tenant_id, inbox_id, i)),
 	b AS MATERIALIZED (SELECT b.tenant_id, b.inbox_id
 	    FROM (SELECT DISTINCT x.tenant_id, x.inbox_id FROM x) y
 	    JOIN d.inbox b ON b.tenant_id = y.tenant_id
@@ -370,8 +377,9 @@ BEGIN
 	    ON b.tenant_id = x.tenant_id AND b.inbox_id = x.inbox_id;
 	ends := d.ends(mids);
 	EXECUTE format('SELECT d.dots_at%s($1, $2, $3, $4, $5, $6, $7, $8, $9, '
-	    '$10)', ends.week) INTO done
-	    USING ts, mids, doms, leases, ends.lo, ends.hi, ixs, mxs, tlss, free;
+	    '$10, $11)', ends.week) INTO done
+	    USING ts, mids, doms, leases, ends.lo, ends.hi, ixs, mxs, tlss,
+	    boxes, free;
 	RETURN QUERY SELECT 200, NULL::text, y FROM unnest(done) y;
 END $$;
 

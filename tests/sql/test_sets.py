@@ -72,10 +72,22 @@ def attempts(w, leases, ix=None):
         **lists(leases))}
 
 
+def boxes(w, leases):
+    """As the fetch told them, whatever has become of them since."""
+    if not hasattr(w, "looks"):
+        w.looks = w.db.connect()
+    cur = w.looks.cursor()
+    cur.execute("SELECT message_id, inbox_id FROM d.state WHERE message_id = "
+                "ANY (%s::uuid[])", ([L["mid"] for L in leases],))
+    of = dict(cur.fetchall())
+    return [of.get(L["mid"]) for L in leases]
+
+
 def dots(w, leases, ix=None, mxs=None):
     ix = ix or [(1,)] * len(leases)
     return {r["i"] for r in call(
         w.wk, "dots_1", ixs=list(map(text, ix)),
+        boxes=boxes(w, leases),
         mxs=mxs or ["mx.example"] * len(leases), tlss=["TLSv1.3"] * len(leases),
         **lists(leases))}
 
@@ -265,6 +277,7 @@ def test_a_set_reads_what_it_names(alone):
 
     class As:
         wk = c
+    As.db = db
 
     def so_far():
         cur = c.cursor()
@@ -506,7 +519,21 @@ def test_a_set_reads_only_what_is_leased(w, x, su):
     for login in (w.gw, w.rv):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             call(login, "dots_1", ixs=["{1}"], mxs=["m"], tlss=["t"],
-                 **lists([L]))
+                 boxes=[x.inbox], **lists([L]))
+
+
+@pytest.mark.parametrize("whose", ["another's", "nobody's", None])
+def test_no_dot_but_of_the_inbox_that_is_locked(w, x, su, whose):
+    """Else it could be paused meanwhile."""
+    ms, leases = some(w, x, 2)
+    right, = set(boxes(w, leases))
+    other = {"another's": w.inboxes[1].inbox, "nobody's": 0}.get(whose)
+    assert other != right
+    got = call(w.wk, "dots_1", ixs=["{1}"] * 2, mxs=["m"] * 2,
+               tlss=["t"] * 2, boxes=[right, other], **lists(leases))
+    assert [r["i"] for r in got] == [1]
+    assert rows_of(su, ms[1]) == [PENDING]
+    assert dots(w, leases[1:]) == {1}
 
 
 def test_listed_between_the_two_gates(w, x, su):

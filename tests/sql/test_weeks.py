@@ -219,9 +219,10 @@ def test_a_delivery_locks_nothing_of_other_weeks_but_to_look(w):
     assert 0 < locked("claim_due_1", **CLAIM) < 6
     conn.rollback()
     leases = call(w.wk, "claim_due_1", **CLAIM)
-    assert 0 < locked("dots_1", leases, **DOT) < 6
+    assert 0 < locked("dots_1", leases, boxes=[x.inbox] * 3, **DOT) < 6
     conn.rollback()
-    assert work(w, w.wk, "dots_1", leases, **DOT) == {1, 2, 3}
+    assert work(w, w.wk, "dots_1", leases, boxes=[x.inbox] * 3,
+                **DOT) == {1, 2, 3}
     assert 0 < locked("sents_1", leases, **SENT) < 8
     conn.commit()
 
@@ -239,7 +240,8 @@ def test_a_set_of_several_weeks(w, ago):
                     else m["mid"])
     leases = call(w.wk, "claim_due_1", **CLAIM)
     assert {L["message_id"] for L in leases} == set(mids)
-    assert work(w, w.wk, "dots_1", leases, **DOT) == {1, 2, 3}
+    assert work(w, w.wk, "dots_1", leases, boxes=[x.inbox] * 3,
+                **DOT) == {1, 2, 3}
     assert work(w, w.wk, "sents_1", leases, **SENT) == {1, 2, 3}
     assert [r[0] for r in sql(
         w.su, "SELECT state FROM d.state WHERE message_id = ANY (%s::uuid[])",
@@ -283,7 +285,8 @@ def test_what_leaves_changes_no_index_of_states(w):
             return c.fetchone()
     leases = call(conn, "claim_due_1", **CLAIM)
     assert changed() == (3, 3)
-    assert work(w, conn, "dots_1", leases, **DOT) == {1, 2, 3}
+    assert work(w, conn, "dots_1", leases, boxes=[x.inbox] * 3,
+                **DOT) == {1, 2, 3}
     assert work(w, conn, "sents_1", leases, **SENT) == {1, 2, 3}
     assert changed() == (6, 6)
     conn.commit()

@@ -578,12 +578,13 @@ class Walk:
         names = {k + "s": [L[k] for L, _ in go]
                  for k in ("t", "mid", "dom", "lease")}
         ix = ["{%s}" % due for _, due in go]
+        boxes = [got[some.index(L) + 1]["inbox_id"] for L, _ in go]
         new = [self.town.dotted(L["mid"], map(int, due.split(",")))
                for L, due in go]
         since = time.time()
         dots = sorted(d["i"] for d in call(
-            self.wk, "dots_1", ixs=ix, mxs=["mx." + L["dom"] for L, _ in go],
-            tlss=[""] * len(go), **names))
+            self.wk, "dots_1", boxes=boxes, ixs=ix, tlss=[""] * len(go),
+            mxs=["mx." + L["dom"] for L, _ in go], **names))
         until = time.time()
         for i, those in enumerate(new):
             if i + 1 in dots:

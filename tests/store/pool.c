@@ -233,7 +233,7 @@ kill_sleepers(void *arg)
 
 	if (pg_rows(res) == 0)
 		loop_timer_set(k->again, 10);
-	pg_sync_free(res);
+	pg_result_free(res);
 }
 
 static void

@@ -69,6 +69,44 @@ test_defer(void **state)
 	loop_free(loop);
 }
 
+static void
+on_once(void *arg)
+{
+	(void)arg;
+	(void)strcat(order, "l");
+	loop_stop(loop);
+}
+
+static void
+on_chain(void *arg)
+{
+	int *left = arg;
+
+	(void)strcat(order, "c");
+	if (--*left > 0)
+		loop_defer(loop, on_chain, arg);
+}
+
+/* What yields waits for what was made due meanwhile, and then goes on. */
+static void
+test_later(void **state)
+{
+	struct loop_timer *later;
+	int left = 5;
+
+	(void)state;
+	loop = loop_new();
+	order[0] = '\0';
+	later = loop_timer_new(loop, on_once, NULL);
+	loop_timer_yields(later);
+	loop_timer_set(later, 0);
+	loop_defer(loop, on_chain, &left);
+	loop_run(loop);
+	assert_string_equal(order, "cccccl");
+	loop_timer_free(later);
+	loop_free(loop);
+}
+
 static int worked, finished;
 
 static void
@@ -299,6 +337,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defer),
 		cmocka_unit_test(test_urgent),
+		cmocka_unit_test(test_later),
 		cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_log),
 		cmocka_unit_test(test_log_gathers),

@@ -133,6 +133,9 @@ static const struct stuff_case stuffs[] = {
 	{ "a\n", NULL },
 	{ "a\rb\r\n", NULL },
 	{ "\r\r\n", NULL },
+	{ "ab\tc\xc3\xa4.\r\n.d\r\n", "ab\tc\xc3\xa4.\r\n..d\r\n" },
+	{ "abc\nd\r\n", NULL },
+	{ "abc\rd\r\n", NULL },
 };
 
 /* Every split of every case gives the same bytes. */
