@@ -434,7 +434,7 @@ test_stress(void **state)
 	ssize_t n;
 
 	f->set.sessions_max = 4;
-	f->set.stress_ms = 200;
+	f->set.stress_ms = 1000;
 	smtpd_configure(f->smtpd, &f->set);
 	talk_sign_in(f);
 	other[0] = dial_too(f);
@@ -442,7 +442,7 @@ test_stress(void **state)
 	assert_true(talk_session(f)->deadline_ms > clock_mono_ms() + 10000);
 	other[1] = dial_too(f);
 	assert_true(smtpd_stressed(f->smtpd));
-	assert_true(talk_session(f)->deadline_ms <= clock_mono_ms() + 600);
+	assert_true(talk_session(f)->deadline_ms <= clock_mono_ms() + 3000);
 	while (strstr(text, "421 4.4.2 [request_timeout]") == NULL) {
 		event_base_loop(loop_base(f->loop), EVLOOP_ONCE);
 		n = recv(other[0], text, sizeof text - 1, MSG_DONTWAIT);
