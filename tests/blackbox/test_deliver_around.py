@@ -71,7 +71,7 @@ def fresh(r):
     r.sick.script.clear()
     r.sql("UPDATE d.route SET ended_at = now() WHERE ended_at IS NULL")
     reload(r, smarthost="")
-    r.sql("DELETE FROM d.send_q WHERE lease IS NULL")
+    r.forget_queue()
 
 
 def reload(r, **deliver):

@@ -42,6 +42,7 @@ def r():
 def mx(r):
     r.mx.reset()
     yield r.mx
+    r.forget_queue()
     r.mx.script.clear()
 
 

@@ -116,7 +116,7 @@ PLACES = 20  # deliver.concurrency as shipped; a host has no more
 @pytest.fixture
 def their_hosts(r):
     """Each has shown that it takes as many at once as a host may get."""
-    r.sql("DELETE FROM d.send_q WHERE lease IS NULL")
+    r.forget_queue()
     cert = r.path("tls", "cert.pem"), r.path("tls", "key.pem")
     box = r.add_inbox("many@rich.example", "rich")
     r.set_mode(box, 4)

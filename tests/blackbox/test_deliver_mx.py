@@ -56,6 +56,7 @@ def fresh(r):
     for it in (r.one, r.two, r.dns):
         it.reset()
     yield
+    r.forget_queue()
     for it in (r.one, r.two):
         it.script.clear()
 

@@ -35,6 +35,7 @@ def r():
 def mx(r):
     r.mx.reset()
     yield r.mx
+    r.forget_queue()
     r.mx.script.clear()
     r.mx.rcpt_replies.clear()
 

@@ -44,7 +44,7 @@ def fresh(r):
     yield
     r.one.script.clear()
     r.sql("UPDATE d.route SET ended_at = now() WHERE ended_at IS NULL")
-    r.sql("DELETE FROM d.send_q WHERE lease IS NULL")
+    r.forget_queue()
 
 
 @pytest.fixture

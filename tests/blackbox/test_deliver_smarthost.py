@@ -84,7 +84,7 @@ def host(r, request):
     mx.login, mx.offers = (USER, PASSWORD), FakeMx.OFFERS
     with_certificate(r, mx, "good")
     # What the smarthost of before did not take would go to this one now.
-    r.sql("DELETE FROM d.send_q WHERE lease IS NULL")
+    r.forget_queue()
     reload(r, smarthost="%s:%d" % (NAME, mx.port))
     yield mx
     mx.script.clear()

@@ -52,6 +52,7 @@ def news_box(r, address, **more):
 def mx(r):
     r.mx.reset()
     yield r.mx
+    r.forget_queue()
     r.mx.script.clear()
 
 
