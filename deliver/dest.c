@@ -44,6 +44,7 @@ struct dests {
 	size_t n;
 	unsigned look;
 	size_t beyond; /* how many; 0: others may have mail */
+	struct dest *last; /* that was asked for; it often is the next */
 	struct dest_list bucket[BUCKETS];
 };
 
@@ -70,6 +71,8 @@ drop(struct dests *d, struct dest *x)
 {
 	if (x->beyond)
 		d->beyond = 0;
+	if (d->last == x)
+		d->last = NULL;
 	LIST_REMOVE(x, link);
 	d->n--;
 	free(x);
@@ -98,8 +101,10 @@ bucket_of(const char *domain)
 static struct dest *
 find(const struct dests *d, const char *domain)
 {
-	struct dest *x;
+	struct dest *x = d->last;
 
+	if (x != NULL && strcmp(x->domain, domain) == 0)
+		return x;
 	LIST_FOREACH(x, &d->bucket[bucket_of(domain)], link)
 	{
 		if (strcmp(x->domain, domain) == 0)
@@ -133,8 +138,10 @@ get(struct dests *d, const char *domain, uint64_t now)
 {
 	struct dest *x = find(d, domain);
 
-	if (x != NULL)
+	if (x != NULL) {
+		d->last = x;
 		return x;
+	}
 	if (d->n >= DESTS_MAX)
 		tidy(d, now);
 	x = xcalloc(1, sizeof(*x));
