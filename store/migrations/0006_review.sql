@@ -115,16 +115,19 @@ CREATE FUNCTION d.secret_new(next_sha256 bytea) RETURNS boolean LANGUAGE sql STA
 	    WHERE z.session_sha256 = next_sha256);
 GRANT EXECUTE ON FUNCTION d.secret_new TO p_review;
 
--- Where the next `lim` held messages of anybody end, by when they expire. Row
--- security would have a walk of one's own read all of the others' in between.
-CREATE FUNCTION d.left_from(after timestamptz, lim int) RETURNS timestamptz
+-- Where the next `lim` held messages of anybody end, by when they expire, if
+-- there are so many until `by`. Row security would have a walk of one's own
+-- read all of the others' in between.
+CREATE FUNCTION d.left_from(after timestamptz, lim int,
+	by timestamptz DEFAULT 'infinity') RETURNS timestamptz
 	LANGUAGE plpgsql STABLE SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 	SET enable_bitmapscan = off SET enable_sort = off
 	SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
 	RETURN coalesce((SELECT s.hold_until FROM d.state s WHERE s.stays = 1
-	    AND s.hold_until > after ORDER BY s.hold_until OFFSET lim LIMIT 1),
+	    AND s.hold_until > after AND s.hold_until < by
+	    ORDER BY s.hold_until OFFSET lim LIMIT 1),
 	    'infinity');
 END $$;
 GRANT EXECUTE ON FUNCTION d.left_from TO p_review;
@@ -996,22 +999,15 @@ BEGIN
 	    OR 'op:' || z.operator_id::text = d.cur_actor()));
 END $$;
 
--- Does a message fit what more is asked for than words?
-CREATE FUNCTION d.asked_fits(a d.asked_for, mid uuid, t bigint)
-	RETURNS boolean LANGUAGE plpgsql STABLE AS $$
-BEGIN
+-- Does a message fit what more is asked for than words? `looks`: what of those
+-- who are asked for is looked at (d.looked_at), if any are. Inlined.
+CREATE FUNCTION d.asked_fits(a d.asked_for, looks uuid[], mid uuid,
+	hold_until timestamptz, changed_at timestamptz) RETURNS boolean
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE
 	RETURN (a.hi IS NULL OR mid < a.hi) AND (a.lo IS NULL OR mid >= a.lo)
-	    AND (a.left_at IS NULL OR EXISTS (SELECT 1 FROM d.state s
-	        WHERE s.message_id = mid AND s.tenant_id = t
-	        AND s.hold_until <= a.left_at))
-	    AND (a.since IS NULL OR EXISTS (SELECT 1 FROM d.state s
-	        WHERE s.message_id = mid AND s.tenant_id = t
-	        AND s.changed_at >= a.since))
-	    AND (a.seen IS NULL OR (a.seen = 'nobody') <> EXISTS (SELECT 1
-	        FROM d.look z WHERE z.message_id = mid AND z.tenant_id = t
-	        AND z.until > clock_timestamp() AND (a.seen <> 'me'
-	        OR 'op:' || z.operator_id::text = d.cur_actor())));
-END $$;
+	    AND (a.left_at IS NULL OR hold_until <= a.left_at)
+	    AND (a.since IS NULL OR changed_at >= a.since)
+	    AND (a.seen IS NULL OR (a.seen = 'nobody') <> (mid = ANY (looks)));
 
 -- What of the next `most` messages of the list fits a search; `want` NULL:
 -- any words.
@@ -1024,6 +1020,7 @@ CREATE FUNCTION d.find_walk(tenants bigint[], box bigint, states smallint[],
 #variable_conflict use_column
 DECLARE
 	aged boolean := a.lo IS NOT NULL OR a.hi IS NOT NULL;
+	looks uuid[] := CASE WHEN a.more THEN d.looked_at(a.seen = 'me') END;
 BEGIN
 	RETURN QUERY WITH walk AS MATERIALIZED (
 	    SELECT h.*, row_number() OVER () AS o FROM d.held_walk(tenants, box,
@@ -1036,10 +1033,15 @@ BEGIN
 	        box, states, least(last_id, a.hi), most, coalesce(a.lo,
 	        '00000000-0000-0000-0000-000000000000')) h
 	        WHERE states <> '{1}'),
-	hit AS MATERIALIZED (SELECT v.* FROM walk v WHERE (want IS NULL
+	fit AS (SELECT v.* FROM walk v WHERE NOT a.more
+	    UNION ALL SELECT v.* FROM walk v CROSS JOIN LATERAL (SELECT
+	        s.hold_until, s.changed_at FROM d.state s
+	        WHERE s.message_id = v.message_id AND s.tenant_id = v.tenant_id
+	        OFFSET 0) s WHERE a.more AND d.asked_fits(a, looks, v.message_id,
+	        s.hold_until, s.changed_at)),
+	hit AS MATERIALIZED (SELECT v.* FROM fit v WHERE want IS NULL
 	    OR (SELECT w.words @@ want FROM d.word w
-	    WHERE w.message_id = v.message_id AND w.tenant_id = v.tenant_id))
-	    AND (NOT a.more OR d.asked_fits(a, v.message_id, v.tenant_id))
+	    WHERE w.message_id = v.message_id AND w.tenant_id = v.tenant_id)
 	    LIMIT n)
 	SELECT z.k, z.message_id, z.tenant_id, z.nth FROM (SELECT * FROM hit
 	    UNION ALL SELECT v.k, v.message_id, v.tenant_id, -1, v.o FROM walk v
@@ -1049,9 +1051,9 @@ END $$;
 
 -- A page of what fits a search. A frequent word is soon found in the list
 -- itself; a rare one gives its few ids, and so do those who look at mail and
--- what expires among the next 20,000 of anybody; of what is neither, the next
--- 5,000 messages of the list are looked at (2,000 of held mail if bounded by
--- its age).
+-- what expires among the next 20,000 of anybody (with frequent words, too); of
+-- what is neither, the next 5,000 messages of the list are looked at (2,000 of
+-- held mail if bounded by its age).
 CREATE FUNCTION d.find_page(tenants bigint[], box bigint, states smallint[],
 	last_risk int, last_id uuid, q text, n int, least_risk int DEFAULT 0)
 	RETURNS TABLE (k int, message_id uuid, tenant_id bigint, nth int)
@@ -1067,6 +1069,7 @@ DECLARE
 	deep int := CASE WHEN a.lo IS NULL AND a.hi IS NULL OR NOT held
 	    THEN 5000 ELSE 2000 END;
 	ids uuid[];
+	found boolean; -- by their words
 	f record;
 	most int;
 BEGIN
@@ -1099,7 +1102,10 @@ BEGIN
 	END IF;
 	IF NOT wordless THEN
 		ids := d.found(tenants, q, 2001);
-	ELSIF a.left_at <= d.left_from('-infinity', 20000) THEN
+	END IF;
+	found := cardinality(ids) <= 2000;
+	IF found IS NOT TRUE AND a.left_at IS NOT NULL
+	    AND d.left_from('-infinity', 20000, a.left_at) = 'infinity' THEN
 		ids := d.left_ids(tenants, box, a.left_at, 2001);
 	END IF;
 	IF ids IS NULL OR cardinality(ids) > 2000 THEN
@@ -1108,7 +1114,7 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT * FROM d.find_ids(tenants, box, states, last_risk,
-	    last_id, NULL, n, least_risk, a, ids);
+	    last_id, CASE WHEN found IS NOT TRUE THEN x END, n, least_risk, a, ids);
 END $$;
 
 -- Ids of held mail that expires by then, at most `most`.
@@ -1135,6 +1141,7 @@ CREATE FUNCTION d.find_ids(tenants bigint[], box bigint, states smallint[],
 #variable_conflict use_column
 DECLARE
 	held boolean := states = '{1}';
+	looks uuid[] := CASE WHEN a.more THEN d.looked_at(a.seen = 'me') END;
 BEGIN
 	RETURN QUERY SELECT CASE WHEN held THEN 100 - s.risk ELSE 0 END,
 	    s.message_id, s.tenant_id, 0 FROM unnest(ids) y (mid)
@@ -1143,7 +1150,8 @@ BEGIN
 	    AND (box IS NULL OR s.inbox_id = box)
 	    AND (want IS NULL OR (SELECT w.words @@ want FROM d.word w
 	        WHERE w.message_id = s.message_id AND w.tenant_id = s.tenant_id))
-	    AND (NOT a.more OR d.asked_fits(a, s.message_id, s.tenant_id))
+	    AND (NOT a.more OR d.asked_fits(a, looks, s.message_id, s.hold_until,
+	        s.changed_at))
 	    AND CASE WHEN held THEN s.risk >= least_risk AND (s.risk < last_risk
 	        OR s.risk = last_risk AND s.message_id > last_id)
 	        ELSE s.message_id < last_id END

@@ -133,6 +133,7 @@ DECLARE
 	a d.asked_for := d.asked(q);
 	want tsquery := d.words_want(tenants, q);
 	wordless boolean := a.words = '' AND a.marks = '{}';
+	looks uuid[] := CASE WHEN a.more THEN d.looked_at(a.seen = 'me') END;
 BEGIN
 	IF ids IS NOT NULL THEN
 		RETURN QUERY SELECT y.m, y.n FROM unnest(ids) WITH ORDINALITY
@@ -161,7 +162,8 @@ BEGIN
 		    AND (want IS NULL OR (SELECT w.words @@ want FROM d.word w
 		        WHERE w.message_id = s.message_id
 		        AND w.tenant_id = s.tenant_id))
-		    AND (NOT a.more OR d.asked_fits(a, s.message_id, s.tenant_id));
+		    AND (NOT a.more OR d.asked_fits(a, looks, s.message_id,
+		        s.hold_until, s.changed_at));
 	END IF;
 END $$;
 

@@ -155,6 +155,58 @@ def test_age_and_time_left(w, x, su):
     assert ids(w, w.root, "changed:9d", x.inbox) == []
 
 
+def test_what_expires_is_not_looked_for_in_all_that_is_held(w, x, su):
+    """Words with it are looked up of what expires, not of the list's first
+    thousands; and what more is asked for of each costs no call."""
+    soon = put(w, x, subject="seed", risk=5)
+    cur = su.cursor()
+    cur.execute("SET session_replication_role = replica")
+    for sql in (
+            """INSERT INTO d.message SELECT (z.m).* FROM (SELECT
+            jsonb_populate_record(m, jsonb_build_object('message_id', y.id,
+            'risk', 60, 'digest', d.digest_1(m.tenant_id, m.inbox_id, y.id,
+            1::smallint, m.test, m.mail_from, m.rcpt, m.params, m.size,
+            m.body_tag, 0, 0))) AS m FROM d.message m
+            CROSS JOIN LATERAL (SELECT overlay(m.message_id::text placing
+            lpad(to_hex(g), 12, '0') from 25)::uuid AS id
+            FROM generate_series(1, 3000) g) y WHERE m.inbox_id = %s) z""",
+            """INSERT INTO d.state (message_id, tenant_id, inbox_id, version,
+            state, risk, hold_until) SELECT message_id, tenant_id, inbox_id,
+            1, 1, risk, now() + '5 days' FROM d.message WHERE inbox_id = %s
+            AND risk = 60""",
+            """INSERT INTO d.word SELECT message_id, tenant_id, d.words_of(
+            tenant_id, mail_from, rcpt, rfc_message_id, subject, 0)
+            FROM d.message WHERE inbox_id = %s AND risk = 60""",
+            """UPDATE d.state SET hold_until = now() + '1 hour'
+            WHERE inbox_id = %s AND risk = 5""",
+            "UPDATE d.quota SET held = held + 3000 WHERE inbox_id = %s"):
+        cur.execute(sql, (x.inbox,))
+    cur.execute("RESET session_replication_role")
+    assert ids(w, w.root, "left:2h seed", x.inbox) == [soon]
+
+    def read(q):
+        """Rows of messages read, and functions called."""
+        def so_far():
+            cur.execute("SELECT (SELECT sum(idx_tup_fetch + seq_tup_read) "
+                        "FROM pg_stat_xact_user_tables WHERE relname ~ "
+                        "'^(state|word)_[0-9]'), (SELECT sum(calls) "
+                        "FROM pg_stat_xact_user_functions)")
+            return [int(n or 0) for n in cur.fetchone()]
+        cur.execute("BEGIN; SET LOCAL track_functions = 'all'")
+        before = so_far()
+        cur.execute("SELECT count(*) FROM api.review_list_1(s => %s, "
+                    "tenant => NULL, inbox => %s, states => NULL, q => %s, "
+                    "after_key => NULL, lim => 50, collapse => false)",
+                    (w.root, x.inbox, q))
+        after = so_far()
+        cur.execute("COMMIT")
+        return [b - a for a, b in zip(before, after)]
+    for q, most in (("left:2h seed", 4000), ("left:2h", 1500),
+                    ("left:2h zebra", 1500), ("seen:nobody", 1000)):
+        rows_read, calls = read(q)
+        assert rows_read < most and calls < 50, (q, rows_read, calls)
+
+
 def test_what_is_old_is_paged_in_order_over_all_risks(w, x, su):
     old = aged(w, x, su, ["2 days", "3 days", "4 days"], n=40,
                risk=(5, 24, 25, 50, 90))
