@@ -233,15 +233,29 @@ BEGIN
 	        AND u.entry IN (d.canon(x), '@' || d.domain_of(x)))));
 END $$;
 
-CREATE FUNCTION d.held_move(t bigint, i bigint, mid uuid, v smallint, by int)
-	RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-	SET search_path = pg_catalog, pg_temp AS $$
+-- For states_moved: what came to be held, and what is not any more. The counters
+-- of an inbox are written once, however much of it moves, and those of several
+-- in one order.
+CREATE FUNCTION d.held_moved(mids uuid[], ts bigint[], boxes bigint[],
+	vs smallint[], was smallint[], st smallint[]) RETURNS void
+	LANGUAGE plpgsql AS $$
+DECLARE
+	g record;
+	lo uuid := mids[1];
+	hi uuid := mids[cardinality(mids)];
 BEGIN
-		UPDATE d.quota q SET held = greatest(0, q.held + by),
-		    held_bytes = greatest(0, q.held_bytes + by * (SELECT m.size
-		        FROM d.message m WHERE m.message_id = mid AND m.tenant_id = t
-		        AND m.version = v))
-		WHERE q.tenant_id = t AND q.inbox_id = i;
+	FOR g IN SELECT x.t, x.i, sum(x.by) AS n, sum(x.by * (SELECT m.size
+	    FROM d.message m WHERE m.message_id = x.mid
+	    AND d.within(m.message_id, lo, hi) AND m.tenant_id = x.t
+	    AND m.version = x.v)) AS bytes
+	    FROM (SELECT z.*, CASE WHEN z.st = 1 THEN 1 ELSE -1 END AS by
+	        FROM unnest(mids, ts, boxes, vs, was, st)
+	        z(mid, t, i, v, was, st) WHERE (z.was = 1) <> (z.st = 1)) x
+	    GROUP BY x.t, x.i ORDER BY x.t, x.i LOOP
+		UPDATE d.quota q SET held = greatest(0, q.held + g.n),
+		    held_bytes = greatest(0, q.held_bytes + g.bytes)
+		    WHERE q.tenant_id = g.t AND q.inbox_id = g.i;
+	END LOOP;
 END $$;
 
 -- The transaction of which a row is, in all its digits. `top` is at least as
@@ -332,10 +346,7 @@ BEGIN
 	    WHERE e.message_id = x.mid AND d.within(e.message_id, lo, hi)
 	    AND e.tenant_id = x.t) l;
 	IF 1 = ANY (was) OR 1 = ANY (st) THEN
-		PERFORM d.held_move(x.t, x.i, x.mid, x.v,
-		    CASE WHEN x.st = 1 THEN 1 ELSE -1 END)
-		    FROM unnest(mids, ts, boxes, vs, was, st)
-		    x(mid, t, i, v, was, st) WHERE (x.was = 1) <> (x.st = 1);
+		PERFORM d.held_moved(mids, ts, boxes, vs, was, st);
 	END IF;
 END $$;
 
@@ -364,6 +375,25 @@ BEGIN
 		    AND v.tenant_id = t AND v.status IN (0, 4);
 	END IF;
 	RETURN true;
+END $$;
+
+-- The same for many, none of which is canceled: which of them it took off.
+CREATE FUNCTION d.unqueued(mids uuid[], ts bigint[]) RETURNS boolean[]
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$
+DECLARE
+	free boolean[] := ARRAY(SELECT y.n = z.n
+	    FROM unnest(mids, ts) WITH ORDINALITY x (mid, t, o)
+	    CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT 1
+	        FROM d.send_q q WHERE q.message_id = x.mid AND q.tenant_id = x.t
+	        AND q.lease IS NULL FOR UPDATE SKIP LOCKED) f) y
+	    CROSS JOIN LATERAL (SELECT count(*) AS n FROM d.send_q q
+	        WHERE q.message_id = x.mid AND q.tenant_id = x.t) z
+	    ORDER BY x.o);
+BEGIN
+	DELETE FROM d.send_q q USING unnest(mids, ts, free) x (mid, t, free)
+	    WHERE x.free AND q.message_id = x.mid AND q.tenant_id = x.t;
+	RETURN free;
 END $$;
 
 -- Takes the next place of its tenant for each of these messages, whose tenants
@@ -465,7 +495,7 @@ REVOKE CREATE ON SCHEMA d FROM p_policy;
 -- Triggers: run with the rights of the caller, so current_user is the zone --
 
 -- Locks the state rows of messages that are moved together. To move one is to
--- lock its state and then the counters of its inbox (d.held_move): who moved
+-- lock its state and then the counters of its inbox (d.held_moved): who moved
 -- many one by one would hold the counters and wait for the next state, which
 -- somebody may hold who waits for the counters. So all states come first.
 CREATE FUNCTION d.states_hold(mids uuid[], ts bigint[]) RETURNS void

@@ -245,11 +245,12 @@ GRANT EXECUTE ON FUNCTION d.rule_ended(uuid, bigint, smallint, smallint)
 	TO p_relay;
 GRANT EXECUTE ON FUNCTION d.votes_suffice(uuid, bigint, smallint, smallint,
 	bytea) TO p_review;
-GRANT EXECUTE ON FUNCTION d.held_move(bigint, bigint, uuid, smallint, int),
-	d.event_add(uuid, bigint, bigint, text, text, text, smallint, text),
+GRANT EXECUTE ON FUNCTION d.event_add(uuid, bigint, bigint, text, text, text,
+	smallint, text),
 	d.states_moved(uuid[], bigint[], bigint[], smallint[], smallint[],
 	smallint[], smallint[], text[], text, text)
 	TO p_submit, p_review, p_relay, p_ctl;
 GRANT EXECUTE ON FUNCTION d.unqueue(uuid, bigint, boolean)
 	TO p_submit, p_review;
-GRANT EXECUTE ON FUNCTION d.enqueue(d.leaving[], timestamptz) TO p_review;
+GRANT EXECUTE ON FUNCTION d.unqueued(uuid[], bigint[]),
+	d.enqueue(d.leaving[], timestamptz) TO p_review;

@@ -339,45 +339,60 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text;
 END $$;
 
--- One item of a confirmed job: as decide_1 would, but it may have changed.
-CREATE FUNCTION d.job_reject(op bigint, j d.job, i d.job_item) RETURNS text
-	LANGUAGE plpgsql AS $$
+-- Rejects items of a confirmed job: each as decide_1 would, but it may have
+-- changed. Says what became of each, in their order; `rejected` where it was.
+-- All of them together, a statement for each table (decision 0128).
+CREATE FUNCTION d.job_reject(op bigint, j d.job, items d.job_item[])
+	RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
-	g record;
+	ids uuid[] := ARRAY(SELECT z.message_id FROM unnest(items) z ORDER BY 1);
+	lo uuid := ids[1];
+	hi uuid := ids[cardinality(ids)];
+	outcomes text[];
 BEGIN
-	SELECT y.state, y.version, y.round, x.digest INTO g FROM d.state y
-	    JOIN d.message x ON x.message_id = y.message_id
-	        AND x.tenant_id = y.tenant_id AND x.version = y.version
-	    WHERE y.message_id = i.message_id AND y.tenant_id = i.tenant_id
-	    FOR UPDATE OF y;
-	IF NOT FOUND THEN
-		RETURN 'not_found';
-	END IF;
-	IF NOT d.op_may(op, ARRAY['reviewer', 'senior'], i.tenant_id, i.inbox_id)
-	    THEN
-		RETURN 'missing_permission';
-	END IF;
-	IF g.state <> 1 OR g.version <> i.version OR g.round <> i.round THEN
-		RETURN 'state_conflict';
-	END IF;
-	IF g.digest <> i.digest THEN
-		RETURN 'digest_mismatch';
-	END IF;
+	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
+	    FROM unnest(items) z;
+	-- A new look, which sees what was decided before they were locked.
+	outcomes := ARRAY(SELECT CASE WHEN g.state IS NULL THEN 'not_found'
+	    WHEN NOT d.op_may(op, ARRAY['reviewer', 'senior'], x.tenant_id,
+	        x.inbox_id) THEN 'missing_permission'
+	    WHEN g.state <> 1 OR g.version <> x.version OR g.round <> x.round
+	        THEN 'state_conflict'
+	    WHEN g.digest <> x.digest THEN 'digest_mismatch'
+	    WHEN c.voted THEN 'second_approval_needed'
+	    -- named twice
+	    WHEN row_number() OVER (PARTITION BY x.message_id, x.tenant_id
+	        ORDER BY x.ordinality) > 1 THEN 'state_conflict'
+	    ELSE 'rejected' END
+	    FROM unnest(items) WITH ORDINALITY x
+	    LEFT JOIN LATERAL (SELECT y.state, y.version, y.round, m.digest
+	        FROM d.state y JOIN d.message m ON m.message_id = y.message_id
+	        AND d.within(m.message_id, lo, hi)
+	        AND m.tenant_id = y.tenant_id AND m.version = y.version
+	        WHERE y.message_id = x.message_id
+	        AND d.within(y.message_id, lo, hi) AND y.tenant_id = x.tenant_id
+	        OFFSET 0) g ON true
+	    LEFT JOIN LATERAL (SELECT true AS voted FROM d.decision c
+	        WHERE c.message_id = x.message_id
+	        AND d.within(c.message_id, lo, hi) AND c.tenant_id = x.tenant_id
+	        AND c.version = x.version AND c.round = x.round
+	        AND c.operator_id = op OFFSET 0) c ON true
+	    ORDER BY x.ordinality);
+	items := ARRAY(SELECT items[o] FROM unnest(outcomes) WITH ORDINALITY
+	    z (what, o) WHERE z.what = 'rejected' ORDER BY z.o);
 	INSERT INTO d.decision (message_id, tenant_id, inbox_id, version, round,
 	    operator_id, verdict, digest, category, note, hint, via)
-	    VALUES (i.message_id, i.tenant_id, i.inbox_id, i.version, i.round, op,
-	    'r', i.digest, j.category, j.note, j.hint, 'job')
-	    ON CONFLICT DO NOTHING;
-	IF NOT FOUND THEN
-		RETURN 'second_approval_needed';
-	END IF;
-	UPDATE d.state y SET state = 3, detail = j.category
-	    WHERE y.message_id = i.message_id AND y.tenant_id = i.tenant_id;
-	PERFORM d.note(i.tenant_id, 'op:' || op::text, 'message.reject',
-	    i.message_id, json_build_object('digest', encode(i.digest, 'hex'),
-	    'version', i.version, 'round', i.round, 'via', 'job', 'job',
-	    i.job_id, 'category', j.category)::text);
-	RETURN 'rejected';
+	    SELECT x.message_id, x.tenant_id, x.inbox_id, x.version, x.round, op,
+	    'r', x.digest, j.category, j.note, j.hint, 'job' FROM unnest(items) x;
+	UPDATE d.state y SET state = 3, detail = j.category FROM unnest(items) x
+	    WHERE y.message_id = x.message_id AND d.within(y.message_id, lo, hi)
+	    AND y.tenant_id = x.tenant_id;
+	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    SELECT x.tenant_id, 'op:' || op::text, 'message.reject', x.message_id,
+	    json_build_object('digest', encode(x.digest, 'hex'), 'version',
+	    x.version, 'round', x.round, 'via', 'job', 'job', x.job_id,
+	    'category', j.category)::text FROM unnest(items) x;
+	RETURN outcomes;
 END $$;
 
 -- The job this session may move on; NULL when it may not.
@@ -414,13 +429,15 @@ CREATE FUNCTION api.job_reject_1(s bytea, job uuid, lim int)
 DECLARE
 	o record;
 	j d.job;
-	i d.job_item;
-	what text;
+	mine d.job_item[];
+	ixs int[];
+	outcomes text[];
 	good int := 0;
 	at int;
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
 BEGIN
 	o := d.op(s, false);
+	PERFORM set_config('synchronous_commit', 'on', true);
 	IF o.status <> 200 THEN
 		RETURN QUERY SELECT o.status, o.code, NULL::smallint, NULL::int;
 		RETURN;
@@ -431,20 +448,15 @@ BEGIN
 		    NULL::int;
 		RETURN;
 	END IF;
-	at := j.next_ix;
-	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
-	    FROM d.job_item z WHERE z.job_id = job AND z.ix >= j.next_ix
-	    AND z.ix < j.next_ix + most;
-	-- The counters of their inboxes in the order in which all take several.
-	FOR i IN SELECT z.* FROM d.job_item z WHERE z.job_id = job
-	    AND z.ix >= j.next_ix AND z.ix < j.next_ix + most
-	    ORDER BY z.tenant_id, z.inbox_id, z.ix LOOP
-		what := d.job_reject(o.operator_id, j, i);
-		UPDATE d.job_item z SET outcome = what WHERE z.job_id = job
-		    AND z.ix = i.ix AND z.tenant_id = i.tenant_id;
-		good := good + (what = 'rejected')::int;
-		at := greatest(at, i.ix + 1);
-	END LOOP;
+	mine := ARRAY(SELECT z FROM d.job_item z WHERE z.job_id = job
+	    AND z.ix >= j.next_ix AND z.ix < j.next_ix + most ORDER BY z.ix);
+	outcomes := d.job_reject(o.operator_id, j, mine);
+	ixs := ARRAY(SELECT z.ix FROM unnest(mine) z);
+	UPDATE d.job_item z SET outcome = outcomes[array_position(ixs, z.ix)]
+	    WHERE z.job_id = job AND z.ix >= ixs[1]
+	    AND z.ix <= ixs[cardinality(ixs)];
+	good := cardinality(array_positions(outcomes, 'rejected'));
+	at := coalesce(ixs[cardinality(ixs)] + 1, j.next_ix);
 	-- Nothing seen where something should be: it is in no scope any more.
 	IF at = j.next_ix THEN
 		at := least(j.next_ix + most, j.items + 1);
@@ -462,18 +474,17 @@ CREATE FUNCTION api.reject_all_1(s bytea, tenant bigint, inbox bigint,
 	rejected int, more boolean, stays int, message_id uuid, why text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.tenants = '' SET postern.actor = '' AS $$
+	SET postern.tenants = '' SET postern.actor = ''
+	SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
 	o record;
 	j d.job;
-	i d.job_item;
 	mine d.job_item[];
-	what text;
-	ids uuid[] := '{}';
-	whys text[] := '{}';
-	good int := 0;
-	seen int := 0;
+	outcomes text[];
+	ids uuid[];
+	whys text[];
+	good int;
 	kept bigint := 0;
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
 BEGIN
@@ -501,29 +512,23 @@ BEGIN
 	j.note := reject_all_1.note;
 	mine := ARRAY(SELECT (NULL, y.tenant_id, NULL, y.inbox_id, y.message_id,
 	    y.version, y.round, m.digest, NULL)::d.job_item
-	    FROM d.state y JOIN d.message m
-	        ON m.message_id = y.message_id AND m.tenant_id = y.tenant_id
-	        AND m.version = y.version
-	    WHERE y.tenant_id = reject_all_1.tenant
-	    AND y.inbox_id = reject_all_1.inbox AND y.stays = 1
-	    AND NOT EXISTS (SELECT 1 FROM d.decision c
-	        WHERE c.message_id = y.message_id AND c.tenant_id = y.tenant_id
-	        AND c.version = y.version AND c.round = y.round
-	        AND c.operator_id = o.operator_id)
-	    ORDER BY y.risk DESC, y.message_id LIMIT most);
-	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
-	    FROM unnest(mine) z;
-	FOREACH i IN ARRAY mine LOOP
-		seen := seen + 1;
-		what := d.job_reject(o.operator_id, j, i);
-		IF what = 'rejected' THEN
-			good := good + 1;
-		ELSE
-			ids := ids || i.message_id;
-			whys := whys || what;
-		END IF;
-	END LOOP;
-	IF seen < most THEN
+	    FROM (SELECT s.* FROM d.state s
+	        WHERE s.tenant_id = reject_all_1.tenant
+	        AND s.inbox_id = reject_all_1.inbox AND s.stays = 1
+	        AND NOT EXISTS (SELECT 1 FROM d.decision c
+	            WHERE c.message_id = s.message_id
+	            AND c.tenant_id = s.tenant_id AND c.version = s.version
+	            AND c.round = s.round AND c.operator_id = o.operator_id)
+	        ORDER BY s.risk DESC, s.message_id LIMIT most) y
+	    CROSS JOIN LATERAL (SELECT x.digest FROM d.message x
+	        WHERE x.message_id = y.message_id AND x.tenant_id = y.tenant_id
+	        AND x.version = y.version OFFSET 0) m);
+	outcomes := d.job_reject(o.operator_id, j, mine);
+	good := cardinality(array_positions(outcomes, 'rejected'));
+	SELECT coalesce(array_agg(x.message_id), '{}'), coalesce(array_agg(
+	    outcomes[x.ordinality]), '{}') INTO ids, whys FROM unnest(mine)
+	    WITH ORDINALITY x WHERE outcomes[x.ordinality] <> 'rejected';
+	IF cardinality(mine) < most THEN
 		SELECT count(*), ids || (array_agg(z.message_id))[:100],
 		    whys || (array_agg('second_approval_needed'::text))[:100]
 		    INTO kept, ids, whys FROM (SELECT y.message_id
@@ -535,8 +540,8 @@ BEGIN
 		    AND y.inbox_id = reject_all_1.inbox AND y.stays = 1
 		    ORDER BY y.risk DESC, y.message_id) z;
 	END IF;
-	RETURN QUERY SELECT 200, NULL::text, good, seen = most, kept::int,
-	    NULL::uuid, NULL::text;
+	RETURN QUERY SELECT 200, NULL::text, good, cardinality(mine) = most,
+	    kept::int, NULL::uuid, NULL::text;
 	RETURN QUERY SELECT 200, NULL::text, NULL::int, NULL::boolean, NULL::int,
 	    z.id, z.reason FROM unnest(ids, whys) z (id, reason);
 END $$;
@@ -643,6 +648,45 @@ BEGIN
 	    + (what <> 'approved')::int) m;
 END $$;
 
+-- Takes back approvals of a job: each as undo_1 would, all of them together.
+-- Says of which it did, in their order.
+CREATE FUNCTION d.job_take_back(op bigint, items d.job_item[])
+	RETURNS boolean[] LANGUAGE plpgsql AS $$
+DECLARE
+	ids uuid[] := ARRAY(SELECT z.message_id FROM unnest(items) z ORDER BY 1);
+	lo uuid := ids[1];
+	hi uuid := ids[cardinality(ids)];
+	back boolean[];
+	took boolean[];
+BEGIN
+	PERFORM d.states_hold(array_agg(z.message_id), array_agg(z.tenant_id))
+	    FROM unnest(items) z;
+	back := ARRAY(SELECT coalesce(y.state = 2 AND y.version = x.version
+	    AND y.round = x.round AND d.op_may(op, ARRAY['reviewer', 'senior'],
+	    x.tenant_id, x.inbox_id), false)
+	    FROM unnest(items) WITH ORDINALITY x
+	    LEFT JOIN LATERAL (SELECT s.state, s.version, s.round FROM d.state s
+	        WHERE s.message_id = x.message_id
+	        AND d.within(s.message_id, lo, hi) AND s.tenant_id = x.tenant_id
+	        OFFSET 0) y ON true ORDER BY x.ordinality);
+	SELECT d.unqueued(array_agg(x.message_id ORDER BY x.ordinality),
+	    array_agg(x.tenant_id ORDER BY x.ordinality)) INTO took
+	    FROM unnest(items) WITH ORDINALITY x WHERE back[x.ordinality];
+	back := ARRAY(SELECT x.back AND took[sum(x.back::int)
+	    OVER (ORDER BY x.ordinality)] FROM unnest(back) WITH ORDINALITY
+	    x (back) ORDER BY x.ordinality);
+	items := ARRAY(SELECT items[x.o] FROM unnest(back) WITH ORDINALITY
+	    x (back, o) WHERE x.back ORDER BY x.o);
+	UPDATE d.state y SET state = 1, round = y.round + 1, detail = NULL
+	    FROM unnest(items) x WHERE y.message_id = x.message_id
+	    AND d.within(y.message_id, lo, hi) AND y.tenant_id = x.tenant_id;
+	INSERT INTO d.audit (tenant_id, actor, event, message_id, detail)
+	    SELECT x.tenant_id, 'op:' || op::text, 'message.undo', x.message_id,
+	    json_build_object('version', x.version, 'round', x.round)::text
+	    FROM unnest(items) x;
+	RETURN back;
+END $$;
+
 -- Take back what a job approved and what has not left: the next `lim` of its
 -- items, from its end. A job that runs is ended by this. `remaining` is how
 -- many are still to be looked at, `back` how many came back in all.
@@ -650,15 +694,14 @@ CREATE FUNCTION api.job_undo_1(s bytea, job uuid, lim int)
 	RETURNS TABLE (status int, code text, remaining int, back int)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
-	SET postern.tenants = '' SET postern.actor = ''
-	SET plan_cache_mode = force_custom_plan AS $$
+	SET postern.tenants = '' SET postern.actor = '' AS $$
 #variable_conflict use_column
 DECLARE
 	o record;
 	j d.job;
-	i record;
-	r record;
-	good int := 0;
+	mine d.job_item[];
+	ixs int[];
+	back boolean[];
 	most int := least(greatest(coalesce(lim, 100), 1), 500);
 BEGIN
 	o := d.op(s);
@@ -687,29 +730,19 @@ BEGIN
 		PERFORM d.note(0, 'op:' || o.operator_id::text, 'job.undo', NULL,
 		    json_build_object('job', job, 'approved', j.done)::text);
 	END IF;
-	PERFORM d.states_hold(array_agg(y.message_id), array_agg(y.tenant_id))
-	    FROM (SELECT z.message_id, z.tenant_id FROM d.job_item z
-	    WHERE z.job_id = job AND z.ix < j.undo_ix AND z.ix > 0
-	    AND z.outcome = 'approved' ORDER BY z.ix DESC LIMIT most) y;
-	-- The newest first: the oldest are the likeliest to have left. Among these
-	-- the counters of their inboxes are taken in order, as by job_reject_1.
-	FOR i IN SELECT y.* FROM (SELECT z.* FROM d.job_item z
-	    WHERE z.job_id = job AND z.ix < j.undo_ix AND z.ix > 0
-	    AND z.outcome = 'approved' ORDER BY z.ix DESC LIMIT most) y
-	    ORDER BY y.tenant_id, y.inbox_id, y.ix LOOP
-		SELECT z.* INTO r FROM api.undo_1(s, i.message_id, i.version,
-		    i.round) z;
-		UPDATE d.job_item z SET outcome = CASE WHEN r.status = 200
-		    THEN 'taken_back' ELSE 'left_already' END
-		    WHERE z.job_id = job AND z.ix = i.ix;
-		good := good + (r.status = 200)::int;
-		j.undo_ix := least(j.undo_ix, i.ix);
-		most := most - 1;
-	END LOOP;
-	IF most > 0 THEN
-		j.undo_ix := 1;
-	END IF;
-	UPDATE d.job z SET undo_ix = j.undo_ix, undone = z.undone + good
+	-- The newest first: the oldest are the likeliest to have left.
+	mine := ARRAY(SELECT z FROM d.job_item z WHERE z.job_id = job
+	    AND z.ix < j.undo_ix AND z.ix > 0 AND z.outcome = 'approved'
+	    ORDER BY z.ix DESC LIMIT most);
+	back := d.job_take_back(o.operator_id, mine);
+	ixs := ARRAY(SELECT z.ix FROM unnest(mine) z);
+	j.undo_ix := CASE WHEN cardinality(ixs) = most THEN ixs[most] ELSE 1 END;
+	UPDATE d.job_item z SET outcome = CASE WHEN back[array_position(ixs,
+	    z.ix)] THEN 'taken_back' ELSE 'left_already' END
+	    WHERE z.job_id = job AND z.outcome = 'approved'
+	    AND z.ix >= ixs[cardinality(ixs)] AND z.ix <= ixs[1];
+	UPDATE d.job z SET undo_ix = j.undo_ix, undone = z.undone
+	    + cardinality(array_positions(back, true))
 	    WHERE z.job_id = job RETURNING z.* INTO j;
 	RETURN QUERY SELECT 200, NULL::text, j.undo_ix - 1, j.undone;
 END $$;

@@ -18,16 +18,16 @@ def waiting(su, pid):
         assert time.monotonic() < until
 
 
-def confirmed(w, x, ms, verdict):
+def confirmed(w, x, ms, verdict, who=None):
     """The id of a job over all of them, which may run. `x` None: of several
     inboxes, in this order."""
-    name = uuid7()
-    assert call1(w.rv, "job_make_1", s=w.root, job=name, verdict=verdict,
+    name, s = uuid7(), who or w.root
+    assert call1(w.rv, "job_make_1", s=s, job=name, verdict=verdict,
                  tenant=None, inbox=x and x.inbox, q=None,
                  ids=None if x else [m["mid"] for m in ms],
                  about="x")["items"] == len(ms)
-    sha = call1(w.rv, "jobs_1", s=w.root, job=name)["items_sha256"]
-    assert call1(w.rv, "job_confirm_1", s=w.root, job=name, items_sha256=sha,
+    sha = call1(w.rv, "jobs_1", s=s, job=name)["items_sha256"]
+    assert call1(w.rv, "job_confirm_1", s=s, job=name, items_sha256=sha,
                  category="other" if verdict == "r" else None, note=None,
                  hint=None)["status"] == 200
     return name
