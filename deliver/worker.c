@@ -42,10 +42,10 @@
 #define FAREWELL_MS 50 /* for QUIT to leave */
 #define JOBS_MAX 400
 #define CLAIM_ROWS 50
-#define READY_MAX 50 /* leased, until there is a place */
-#define READY_FEW 20 /* then more are claimed */
-#define AHEAD_MAX 32 /* made ready before they have a place */
-#define AHEAD_FEW 8 /* then more are */
+#define READY_MAX 80 /* leased, until there is a place */
+#define READY_FEW 40 /* then more are claimed */
+#define AHEAD_MAX 48 /* made ready before they have a place */
+#define AHEAD_FEW 20 /* then more are */
 #define HELD_MAX 200 /* jobs; beyond, who waits behind others is given back */
 #define BEHIND_RETRY_S 2
 #define UNPROVEN_KEPT 16
