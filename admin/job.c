@@ -22,7 +22,7 @@
 #include "store/job.h"
 #include "store/redis.h"
 
-#define REJECT_ROWS 200
+#define REJECT_ROWS 100 /* pages wait for a step */
 #define APPROVE_ROWS 50
 #define BETWEEN_MS 5
 #define AGAIN_MS 2000 /* the database did not answer */
