@@ -260,7 +260,6 @@ void
 job_prepared(struct job *job)
 {
 	job->prepared = true;
-	job->prepared_ms = clock_mono_ms();
 	if (job->place != NULL)
 		job_route(job);
 }
@@ -305,8 +304,7 @@ job_prepare(struct job *job)
 bool
 job_is_old(const struct job *job)
 {
-	return job->prepared &&
-	       clock_mono_ms() - job->prepared_ms > PREPARED_MS;
+	return job->prepared && clock_mono_ms() - job->fetched_ms > PREPARED_MS;
 }
 
 /* Another may have its place; an answer to the dot is waited for. */

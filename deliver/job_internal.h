@@ -80,7 +80,6 @@ struct job {
 	const char *place; /* NULL: it needs none, or waits for one */
 	bool slow; /* it left its place to others */
 	bool preparing, prepared;
-	uint64_t prepared_ms;
 	bool stopping, stale, over;
 	enum dest_outcome outcome;
 	bool is_ours; /* it was our side that broke off */

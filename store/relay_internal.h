@@ -91,7 +91,7 @@ struct relay {
 	struct loop_timer *lanes_timer;
 	/* Sets whose messages are handed on one by one. */
 	STAILQ_HEAD(, relay_set) fetched;
-	struct loop_timer *later;
+	struct loop_timer *later, *latest;
 	bool kicked;
 };
 

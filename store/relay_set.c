@@ -14,6 +14,7 @@
 #define BUSY_MAX 2 /* lanes with a call under way, beside that of the dots */
 #define SENT_MANY 48 /* results that need no more company */
 #define SENT_MS 20 /* nor after this */
+#define LATER_MS 100 /* what was fetched waits no longer for an idle moment */
 #define SMALL_BODY 65536 /* bytes that are read together with the message */
 
 /* One call for several; a place is NULL once its op was cancelled. */
@@ -225,11 +226,30 @@ on_set(void *arg, enum pg_err err, const struct pg_result *res)
 	set_end(set, err);
 }
 
+/* The first set, if there is one, is handed on from now on. */
+static void
+fetched_next(struct relay *r)
+{
+	loop_timer_stop(r->later);
+	loop_timer_stop(r->latest);
+	if (STAILQ_EMPTY(&r->fetched))
+		return;
+	loop_timer_set(r->later, 0);
+	loop_timer_set(r->latest, LATER_MS);
+}
+
+static void
+fetched_end(struct relay *r, struct relay_set *set)
+{
+	STAILQ_REMOVE_HEAD(&r->fetched, link);
+	set_end(set, PG_OK);
+	fetched_next(r);
+}
+
 /*
- * Each message that was fetched is opened, checked and hashed when it is
- * handed on. Nobody waits for it yet, as jobs are made ready ahead of a place,
- * but sessions do for dots meanwhile: one at a time, when there is nothing
- * else.
+ * Each message that was fetched is opened, checked and hashed when it is handed
+ * on. Nobody waits for it yet, as jobs are made ready ahead of a place, but
+ * sessions do for dots meanwhile: one at a time, when there is nothing else.
  */
 static void
 on_later(void *arg)
@@ -239,12 +259,22 @@ on_later(void *arg)
 
 	if (set->row < pg_rows(set->res)) {
 		answer_row(set, set->res, set->row++);
-	} else {
-		STAILQ_REMOVE_HEAD(&r->fetched, link);
-		set_end(set, PG_OK);
-	}
-	if (!STAILQ_EMPTY(&r->fetched))
 		loop_timer_set(r->later, 0);
+	} else {
+		fetched_end(r, set);
+	}
+}
+
+/* There was something else all the time: a set in one go. */
+static void
+on_latest(void *arg)
+{
+	struct relay *r = arg;
+	struct relay_set *set = STAILQ_FIRST(&r->fetched);
+
+	while (set->row < pg_rows(set->res))
+		answer_row(set, set->res, set->row++);
+	fetched_end(r, set);
 }
 
 static void
@@ -262,7 +292,8 @@ on_fetched(void *arg, enum pg_err err, const struct pg_result *res)
 	set->res = pg_keep(set->req);
 	set->came_ms = clock_mono_ms();
 	STAILQ_INSERT_TAIL(&r->fetched, set, link);
-	loop_timer_set(r->later, 0);
+	if (STAILQ_FIRST(&r->fetched) == set)
+		fetched_next(r);
 }
 
 static void
@@ -387,6 +418,7 @@ relay_lanes_open(struct relay *r)
 	r->lanes_timer = loop_timer_new(r->loop, lanes_run, r);
 	r->later = loop_timer_new(r->loop, on_later, r);
 	loop_timer_yields(r->later);
+	r->latest = loop_timer_new(r->loop, on_latest, r);
 	STAILQ_INIT(&r->fetched);
 	for (i = 0; i < RELAY_LANES; i++) {
 		r->lane[i].relay = r;
@@ -404,6 +436,7 @@ relay_lanes_close(struct relay *r)
 	loop_undefer(r->loop, lanes_run, r);
 	loop_timer_free(r->lanes_timer);
 	loop_timer_free(r->later);
+	loop_timer_free(r->latest);
 	while ((set = STAILQ_FIRST(&r->fetched)) != NULL) {
 		STAILQ_REMOVE_HEAD(&r->fetched, link);
 		pg_result_free(set->res);

@@ -132,10 +132,15 @@ class Postfix:
 
     def is_waiting(self):
         """Has something not left? Looked for along its way, and no longer
-        than till it is found: to count 10,000 files costs 4 ms each time."""
-        return any(files for name in ("hold", "incoming", "deferred", "active")
-                   for _, _, files in os.walk(
-                       os.path.join(self.dir, "queue", name)))
+        than till it is found: to list 10,000 files costs 4 ms each time."""
+        def some(path):
+            with os.scandir(path) as found:
+                return any(some(e.path) if e.is_dir() else True for e in found)
+        try:
+            return any(some(os.path.join(self.dir, "queue", name)) for name in (
+                "hold", "incoming", "deferred", "active"))
+        except FileNotFoundError:
+            return True  # it moves
 
     def pids(self):
         """master and all its children."""

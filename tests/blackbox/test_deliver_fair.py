@@ -91,6 +91,13 @@ def arrivals(r):
     return took
 
 
+def late(took):
+    """With --full each has to be in time; else one of them may be late, as a
+    machine may be busy. Behind all others every one of them would be."""
+    return max(took) if os.environ.get("POSTERN_FULL") == "1" \
+        else statistics.median(took)
+
+
 @pytest.mark.parametrize("their_host", ["takes", "hangs"])
 def test_one_behind_a_hundred_thousand(r, their_host):
     r.theirs.wait_messages(50, 60)  # it is at them
@@ -104,8 +111,7 @@ def test_one_behind_a_hundred_thousand(r, their_host):
         gate.open()
     print("%d wait; seconds from submission to arrival: %s" % (
         left, " ".join("%.3f" % x for x in took)))
-    # Behind them all would be late; one may be by a busy machine.
-    assert statistics.median(took) < 2, took
+    assert late(took) < 2, took
     assert left > MANY / 2, left
 
 
@@ -161,4 +167,4 @@ def test_one_behind_hosts_that_hang(r, their_hosts):
             gate.open()
     print("seconds from submission to arrival: %s" % (
         " ".join("%.3f" % x for x in took)))
-    assert statistics.median(took) < 2, took
+    assert late(took) < 2, took
