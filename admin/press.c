@@ -104,11 +104,10 @@ watch(struct presses *all)
 	const struct press *p;
 
 	for (p = all->row; p < all->row + PRESSES; p++)
-		if (p->owner == NULL && p->until_ms > now &&
-		    p->until_ms < first)
+		if (p->owner == NULL && p->until_ms > 0 && p->until_ms < first)
 			first = p->until_ms;
-	if (first < UINT64_MAX)
-		loop_timer_set(all->timer, first - now);
+	if (first < UINT64_MAX) /* one may be over already */
+		loop_timer_set(all->timer, first > now ? first - now : 0);
 }
 
 static void
