@@ -95,7 +95,7 @@ forget(struct press *p)
 	OPENSSL_cleanse(p, sizeof(*p));
 }
 
-/* The next that is over by then. */
+/* Wakes when the next of them is over. */
 static void
 watch(struct presses *all)
 {

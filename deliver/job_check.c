@@ -45,7 +45,7 @@ job_integrity(struct job *job, const char *why)
 	    job->ctx->relay, &job->lease, why, on_integrity, job);
 }
 
-/* How many there are, at most. */
+/* How many lines there are, at most. */
 static size_t
 lines(struct str text)
 {

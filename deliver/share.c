@@ -4,37 +4,35 @@
 #include "deliver/job.h"
 #include "store/relay.h"
 
-static struct share *
-find(struct shares *s, int64_t tenant)
+/* Its place among them; s->n: it has none. */
+static size_t
+find(const struct shares *s, int64_t tenant)
 {
 	size_t i;
 
-	for (i = 0; i < s->n; i++)
-		if (s->row[i].tenant == tenant)
-			return &s->row[i];
-	return NULL;
+	for (i = 0; i < s->n && s->row[i].tenant != tenant; i++)
+		;
+	return i;
 }
 
 static void
 count_slow(struct shares *s, int64_t tenant)
 {
-	struct share *x = find(s, tenant);
+	size_t i = find(s, tenant);
 
-	if (x == NULL && s->n < sizeof(s->row) / sizeof(s->row[0])) {
-		x = &s->row[s->n++];
-		*x = (struct share){ .tenant = tenant };
-	}
-	if (x != NULL)
-		x->slow++;
+	if (i == s->n && s->n < sizeof(s->row) / sizeof(s->row[0]))
+		s->row[s->n++] = (struct share){ .tenant = tenant };
+	if (i < s->n)
+		s->row[i].slow++;
 }
 
 static void
 count_active(struct shares *s, int64_t tenant, const char *place)
 {
-	struct share *x = find(s, tenant);
+	size_t i = find(s, tenant);
 
-	if (x != NULL && dest_is_proven(s->dests, place))
-		x->active++;
+	if (i < s->n && dest_is_proven(s->dests, place))
+		s->row[i].active++;
 }
 
 void
@@ -59,13 +57,10 @@ shares_count(struct shares *s, struct job *const *jobs, size_t n,
 bool
 shares_are_taken(const struct shares *s, int64_t tenant)
 {
-	size_t i;
+	size_t i = find(s, tenant);
 
-	for (i = 0; i < s->n; i++)
-		if (s->row[i].tenant == tenant)
-			return dests_are_half(s->dests, s->row[i].slow) &&
-			       dests_are_half(s->dests, s->row[i].active);
-	return false;
+	return i < s->n && dests_are_half(s->dests, s->row[i].slow) &&
+	       dests_are_half(s->dests, s->row[i].active);
 }
 
 enum dest_begun

@@ -89,7 +89,8 @@ struct relay {
 	int lane_next; /* whose turn it is */
 	int lanes_busy; /* but that of the dots */
 	struct loop_timer *lanes_timer;
-	/* Sets whose messages are handed on one by one. */
+	/* Sets whose messages are handed on one by one, `later`, when nothing
+	 * else is due; what is left of one at the `latest` after LATER_MS. */
 	STAILQ_HEAD(, relay_set) fetched;
 	struct loop_timer *later, *latest;
 	bool kicked;

@@ -23,7 +23,7 @@ CREATE DOMAIN d.event_name AS text CHECK (length(VALUE) BETWEEN 2 AND 64
 CREATE DOMAIN d.detail AS text CHECK (octet_length(VALUE) <= 8192);
 CREATE DOMAIN d.enhanced AS text CHECK (length(VALUE) <= 16);
 CREATE DOMAIN d.reply AS text CHECK (length(VALUE) <= 1024);
-CREATE DOMAIN d.more AS int CHECK (VALUE > 0);
+CREATE DOMAIN d.positive AS int CHECK (VALUE > 0);
 
 CREATE TABLE d.schema_migration (
 	version int PRIMARY KEY,
@@ -714,7 +714,7 @@ CREATE TABLE d.event (
 	-- A stream is in the order of transactions, and one that began before
 	-- another may come to a message after it. So many ids later it is listed
 	-- then, not before what happened to the message before.
-	later d.more,
+	later d.positive,
 	PRIMARY KEY (message_id, tenant_id, n)) PARTITION BY RANGE (message_id);
 
 -- What operators say to each other about a message; agents never see it.

@@ -318,7 +318,8 @@ BEGIN
 	END IF;
 	RETURN QUERY SELECT 200, NULL::text, x.ix::int, x.address,
 	    substr(m.rcpt_kind, x.ix::int, 1), y.status, y.reply_code,
-	    y.enhanced::text, y.reply::text, coalesce(y.attempts, 0), y.next_attempt_at,
+	    y.enhanced::text, y.reply::text, coalesce(y.attempts, 0),
+	    y.next_attempt_at,
 	    y.changed_at
 	    FROM d.message m
 	    CROSS JOIN unnest(m.rcpt) WITH ORDINALITY x(address, ix)
