@@ -47,6 +47,7 @@ struct relay_op {
 	struct relay_set *set;
 	size_t place; /* in `set` */
 	bool waits;
+	bool again; /* a set left it out already */
 	struct relay_item item;
 	const char *sql;
 	struct pg_args single;

@@ -161,6 +161,17 @@ go_alone(struct relay_op *op)
 	    op->relay->pool, op->sql, &op->single, op->single_done, op);
 }
 
+static void
+wait_again(struct relay_op *op)
+{
+	op->again = true;
+	op->waits = true;
+	if (op->lane->waits++ == 0)
+		op->lane->since_ms = clock_mono_ms();
+	TAILQ_INSERT_HEAD(&op->lane->waiting, op, queued);
+	lanes_kick(op->relay);
+}
+
 /* The one that its lane waits for. */
 static void
 on_first(void *arg, enum pg_err err, const struct pg_result *res)
@@ -191,7 +202,7 @@ answer_row(struct relay_set *set, const struct pg_result *res, int row)
 	op->set_done(op, PG_OK, res, row);
 }
 
-/* Who had no row goes alone. */
+/* Who had no row may have been locked: once more, and then alone. */
 static void
 set_end(struct relay_set *set, enum pg_err err)
 {
@@ -206,6 +217,9 @@ set_end(struct relay_set *set, enum pg_err err)
 		op->set = NULL;
 		if (err == PG_UNSENT || err == PG_LOST)
 			op->set_done(op, err, NULL, 0);
+		else if (err == PG_OK && set->lane->kind != RELAY_LANE_FETCH &&
+			 !op->again)
+			wait_again(op);
 		else
 			go_alone(op);
 	}
@@ -296,17 +310,42 @@ on_fetched(void *arg, enum pg_err err, const struct pg_result *res)
 		fetched_next(r);
 }
 
-static void
-lane_run(struct relay_lane *lane)
+/*
+ * Does another lane's call change the same message? Both lock its state, and
+ * this one would do without it.
+ */
+static bool
+is_being_changed(const struct relay_op *op)
+{
+	const struct uuid *id = &op->item.lease.message;
+	int k;
+	size_t i;
+
+	for (k = 0; k < RELAY_LANES; k++) {
+		const struct relay_set *set = op->relay->lane[k].set;
+
+		if (k == RELAY_LANE_FETCH || set == NULL)
+			continue;
+		for (i = 0; i < set->n; i++)
+			if (set->op[i] != NULL &&
+			    uuid_eq(&set->op[i]->item.lease.message, id))
+				return true;
+	}
+	return false;
+}
+
+static struct relay_set *
+set_of(struct relay_lane *lane)
 {
 	struct relay_set *set = xcalloc(1, sizeof(*set));
-	struct pg_args a = { 0 };
-	struct relay_op *op;
+	struct relay_op *op, *next;
 
 	set->lane = lane;
-	lane->set = set;
-	lane->relay->lanes_busy += lane->kind != RELAY_LANE_DOT;
-	while (set->n < SET_MAX && (op = TAILQ_FIRST(&lane->waiting)) != NULL) {
+	for (op = TAILQ_FIRST(&lane->waiting); op != NULL && set->n < SET_MAX;
+	     op = next) {
+		next = TAILQ_NEXT(op, queued);
+		if (lane->kind != RELAY_LANE_FETCH && is_being_changed(op))
+			continue;
 		TAILQ_REMOVE(&lane->waiting, op, queued);
 		lane->waits--;
 		op->waits = false;
@@ -314,6 +353,21 @@ lane_run(struct relay_lane *lane)
 		op->place = set->n;
 		set->op[set->n++] = op;
 	}
+	return set;
+}
+
+static void
+lane_run(struct relay_lane *lane)
+{
+	struct relay_set *set = set_of(lane);
+	struct pg_args a = { 0 };
+
+	if (set->n == 0) {
+		free(set);
+		return;
+	}
+	lane->set = set;
+	lane->relay->lanes_busy += lane->kind != RELAY_LANE_DOT;
 	/* Of one alone a set saves nothing, but the call before MAIL FROM. */
 	if (set->n == 1 && lane->kind != RELAY_LANE_FETCH) {
 		(void)pg_call_move(lane->relay->pool, set->op[0]->sql,

@@ -9,8 +9,10 @@
  * for them, and of the other lanes two at a time. Those that come meanwhile go
  * together when it is back. So nothing that a session waits for waits for
  * company; results do for a few milliseconds, while there is other work (0101).
- * What the set was not done for is asked for alone. Messages that were fetched
- * are handed on one by one, when nothing else is due (0129).
+ * What the set was not done for is asked for once more, in case another had it
+ * locked, and then alone. Calls of two lanes that change one message wait for
+ * each other here, not in the database (0132). Messages that were fetched are
+ * handed on one by one, when nothing else is due (0129).
  */
 #ifndef STORE_RELAY_SET_H
 #define STORE_RELAY_SET_H
