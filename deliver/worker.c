@@ -24,8 +24,8 @@
 #include "deliver/gauges.h"
 #include "deliver/idle.h"
 #include "deliver/job.h"
+#include "deliver/line.h"
 #include "deliver/route.h"
-#include "deliver/share.h"
 #include "deliver/sweeps.h"
 #include "deliver/wakes.h"
 #include "net/metrics_http.h"
@@ -40,16 +40,10 @@
 #define DRAIN_MS 60000 /* for the reply to a dot */
 #define LAST_MS 5000 /* for the database to take the results */
 #define FAREWELL_MS 50 /* for QUIT to leave */
-#define JOBS_MAX 400
 #define CLAIM_ROWS 50
 #define READY_MAX 80 /* leased, until there is a place */
 #define READY_FEW 40 /* then more are claimed */
-#define AHEAD_MAX 48 /* made ready before they have a place */
-#define AHEAD_FEW 20 /* then more are */
-#define HELD_MAX 200 /* jobs; beyond, who waits behind others is given back */
-#define BEHIND_RETRY_S 2
-#define UNPROVEN_KEPT 16
-#define UNPROVEN_RETRY_S 2
+#define LOOK_MS 200 /* between looks behind a long line */
 #define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
 
 struct worker {
@@ -62,16 +56,12 @@ struct worker {
 	struct daemon_signals *signals;
 	struct loop_timer *poll, *beat, *drain;
 	struct relay_op *claim_op, *beat_op;
-	struct job *jobs[JOBS_MAX];
-	size_t job_count;
+	struct line line;
 	struct dests *dests;
-	struct shares shares; /* as start_waiting() found them */
 	char name[96];
 	struct wakes *wakes;
 	struct gauges *gauges;
 	struct sweeps *sweeps;
-	size_t ready; /* jobs that wait for nothing but a place */
-	size_t made; /* jobs that wait and are made ready */
 	uint64_t claimed_ms;
 	const char *reason; /* of the next claim: "poll" or "wake" */
 	bool again; /* woken while a claim ran */
@@ -95,7 +85,7 @@ beat_ms(const struct worker *w)
 static bool
 is_idle(const struct worker *w)
 {
-	return w->job_count == 0 && w->claim_op == NULL;
+	return w->line.n == 0 && w->claim_op == NULL;
 }
 
 /* Nothing is under way: the sessions that are kept are told, then it ends. */
@@ -106,130 +96,19 @@ leave(struct worker *w)
 	loop_timer_set(w->drain, idle_close(w->ctx.idle) > 0 ? FAREWELL_MS : 0);
 }
 
-static void on_job_left(void *arg, struct job *job);
-static void on_job_end(void *arg, struct job *job);
-
-/* There is a place for the job. */
-static void
-start(struct worker *w, size_t i)
-{
-	struct job *job = w->jobs[i];
-
-	if (job_is_old(job)) {
-		w->jobs[i] = job_new(
-		    &w->ctx, job_lease(job), on_job_left, on_job_end, w);
-		job_free(job);
-		job = w->jobs[i];
-	}
-	job_go(job, job_way(job));
-}
-
-/* A domain with many sessions leaves the next place to those with few. */
-static void
-start_few(struct worker *w, uint64_t now)
-{
-	size_t i;
-
-	for (i = 0; i < w->job_count; i++) {
-		const char *way = job_way(w->jobs[i]);
-
-		if (job_is_waiting(w->jobs[i]) && dest_has_few(w->dests, way) &&
-		    dest_closed_ms(w->dests, way, now) == 0 &&
-		    share_begin(&w->shares, w->dests, w->jobs[i], now) ==
-			DEST_BEGUN)
-			start(w, i);
-	}
-}
-
-/* The next are made ready; not one by one, as some cost little more to read. */
-static void
-look_ahead(const struct worker *w, struct job *job, size_t *made)
-{
-	if (!job_is_prepared(job)) {
-		if (*made >= AHEAD_MAX || w->made >= AHEAD_FEW)
-			return;
-		job_prepare(job);
-	}
-	(*made)++;
-}
-
-static void
-start_waiting(struct worker *w)
-{
-	uint64_t now = clock_mono_ms(), closed;
-	size_t i, unproven = 0, ahead = 0, held = w->job_count;
-
-	shares_count(&w->shares, w->jobs, w->job_count, w->dests);
-	if (dests_have_room(w->dests))
-		start_few(w, now);
-	w->ready = 0;
-	dests_look(w->dests);
-	for (i = 0; i < w->job_count; i++) {
-		struct job *job = w->jobs[i];
-
-		if (!job_is_waiting(job))
-			continue;
-		closed = dest_closed_ms(w->dests, job_way(job), now);
-		if (closed > 0) {
-			job_refuse(job, (int)(closed / 1000) + 1);
-			continue;
-		}
-		switch (share_begin(&w->shares, w->dests, job, now)) {
-		case DEST_BEGUN:
-			start(w, i);
-			break;
-		case DEST_BEHIND:
-			if (held <= HELD_MAX) {
-				look_ahead(w, job, &ahead);
-				break;
-			}
-			held--;
-			job_refuse(job, BEHIND_RETRY_S);
-			break;
-		case DEST_NEXT:
-			look_ahead(w, job, &ahead);
-			break;
-		case DEST_TRIED:
-			/* Nothing here would hear of a rule around it. */
-			job_refuse(job, BEHIND_RETRY_S);
-			break;
-		case DEST_FULL:
-			w->ready++;
-			look_ahead(w, job, &ahead);
-			break;
-		case DEST_UNPROVEN:
-			/* A few wait here, the others where none do. */
-			if (unproven++ >= UNPROVEN_KEPT)
-				job_refuse(job, UNPROVEN_RETRY_S);
-			break;
-		}
-	}
-	w->made = ahead;
-}
-
-static void
-end_going(struct worker *w, struct job *job)
-{
-	if (job_place(job) == NULL)
-		return;
-	dest_end(w->dests, job_place(job), job_is_slow(job), job_outcome(job),
-	    clock_mono_ms());
-	job_leave(job);
-}
-
 /* A job that went this way has ended, or needs its place no more. */
 static void
 go_on(struct worker *w, const char *way)
 {
 	if (w->stopping)
 		return;
-	start_waiting(w);
+	line_go(&w->line);
 	if (dest_is_wanted(w->dests, way, clock_mono_ms())) {
 		w->dry = false;
 		w->missed = true;
 	}
 	/* The next batch while some of the last are left. */
-	if (w->claim_op == NULL && !w->dry && w->ready <= READY_FEW)
+	if (w->claim_op == NULL && !w->dry && w->line.ready <= READY_FEW)
 		claim(w, true);
 }
 
@@ -239,7 +118,7 @@ on_job_left(void *arg, struct job *job)
 {
 	struct worker *w = arg;
 
-	end_going(w, job);
+	line_leave(&w->line, job);
 	go_on(w, job_way(job));
 }
 
@@ -247,16 +126,9 @@ static void
 on_job_end(void *arg, struct job *job)
 {
 	struct worker *w = arg;
-	size_t i;
 
-	for (i = 0; i < w->job_count && w->jobs[i] != job; i++)
-		;
-	BUG_ON(i == w->job_count);
-	end_going(w, job);
-	/* In the order they came: the next to begin are those made ready. */
-	w->job_count--;
-	memmove(&w->jobs[i], &w->jobs[i + 1],
-	    (w->job_count - i) * sizeof(struct job *));
+	line_leave(&w->line, job);
+	line_remove(&w->line, job);
 	if (w->stopping && is_idle(w))
 		leave(w);
 	else
@@ -274,13 +146,11 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 
 	w->claim_op = NULL;
 	for (i = 0; i < n; i++) {
-		struct job *job =
-		    job_new(&w->ctx, &v[i], on_job_left, on_job_end, w);
+		struct job *job = line_add(&w->line, &v[i]);
 
 		uuid_to_id(id, "msg_", &v[i].message);
 		log_info("deliver.claim", KV("message", id),
 		    KV("tenant", v[i].tenant), KV("why", w->reason));
-		w->jobs[w->job_count++] = job;
 		if (!dest_is_beyond(w->dests, job_way(job)))
 			dests_may_find(w->dests);
 		if (w->stopping)
@@ -291,7 +161,7 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 			leave(w);
 		return;
 	}
-	start_waiting(w);
+	line_go(&w->line);
 	more = more || n == CLAIM_ROWS;
 	w->more = more;
 	w->dry = st == RELAY_DONE && !more && !w->missed;
@@ -314,21 +184,40 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 static bool
 has_room(const struct worker *w, bool turning)
 {
-	return (turning || dests_have_room(w->dests)) && w->ready < READY_MAX &&
-	       w->job_count + CLAIM_ROWS <= JOBS_MAX;
+	return (turning || dests_have_room(w->dests)) &&
+	       w->line.ready < READY_MAX && w->line.n + CLAIM_ROWS <= LINE_MAX;
+}
+
+/*
+ * Enough waits for a place of the unproven. Of more of it most would be given
+ * back, and come again: it is claimed no more than so often.
+ */
+static uint64_t
+looks_in_ms(const struct worker *w)
+{
+	uint64_t since = clock_mono_ms() - w->claimed_ms;
+
+	return line_is_long(&w->line) && since < LOOK_MS ? LOOK_MS - since : 0;
 }
 
 static void
 claim(struct worker *w, bool turning)
 {
 	const char *skip[DEST_SKIP_MAX];
+	uint64_t wait;
 	size_t n;
 
 	if (w->stopping || w->claim_op != NULL)
 		return;
+	wait = looks_in_ms(w);
+	if (wait > 0) {
+		w->dry = false;
+		loop_timer_set(w->poll, (unsigned)wait);
+		return;
+	}
 	dests_set_places(w->dests, (size_t)w->ctx.conf->deliver_concurrency);
-	jobs_make_place(w->jobs, w->job_count, w->dests);
-	start_waiting(w);
+	jobs_make_place(w->line.job, w->line.n, w->dests);
+	line_go(&w->line);
 	n = dests_skip(w->dests, skip, clock_mono_ms());
 	if (!has_room(w, turning)) {
 		/* The end of a job asks again. */
@@ -397,16 +286,16 @@ static void
 beat_now(void *arg)
 {
 	struct worker *w = arg;
-	const struct store_lease *v[JOBS_MAX];
+	const struct store_lease *v[LINE_MAX];
 	size_t i;
 
-	if (w->job_count == 0) {
+	if (w->line.n == 0) {
 		loop_timer_set(w->beat, beat_ms(w));
 		return;
 	}
-	for (i = 0; i < w->job_count; i++)
-		v[i] = job_lease(w->jobs[i]);
-	w->beat_op = relay_beat(w->ctx.relay, v, w->job_count,
+	for (i = 0; i < w->line.n; i++)
+		v[i] = job_lease(w->line.job[i]);
+	w->beat_op = relay_beat(w->ctx.relay, v, w->line.n,
 	    (int)(w->ctx.conf->deliver_lease / 1000), on_beaten, w);
 }
 
@@ -419,14 +308,14 @@ on_drained(void *arg)
 
 	switch (w->draining) {
 	case DRAIN_GRACE:
-		for (i = 0; i < w->job_count; i++)
-			job_yield(w->jobs[i]);
+		for (i = 0; i < w->line.n; i++)
+			job_yield(w->line.job[i]);
 		w->draining = DRAIN_DOTS;
 		loop_timer_set(w->drain, DRAIN_MS);
 		return;
 	case DRAIN_DOTS:
-		for (i = 0; i < w->job_count; i++)
-			job_give_up(w->jobs[i]);
+		for (i = 0; i < w->line.n; i++)
+			job_give_up(w->line.job[i]);
 		w->draining = DRAIN_LAST;
 		loop_timer_set(w->drain, LAST_MS);
 		return;
@@ -447,8 +336,8 @@ on_stop(void *arg)
 	w->stopping = true;
 	sweeps_stop(w->sweeps);
 	daemon_stopping("signal");
-	for (i = 0; i < w->job_count; i++)
-		job_stop(w->jobs[i]);
+	for (i = 0; i < w->line.n; i++)
+		job_stop(w->line.job[i]);
 	if (is_idle(w))
 		leave(w);
 	else
@@ -474,8 +363,8 @@ on_reload(void *arg)
 	if (old == NULL)
 		return;
 	/* Before the old password goes. */
-	for (i = 0; i < w->job_count; i++)
-		job_reload(w->jobs[i]);
+	for (i = 0; i < w->line.n; i++)
+		job_reload(w->line.job[i]);
 	if (!context_reload(&w->ctx, w->daemon->conf, &err))
 		log_error("daemon.reload", KV("why", err.text));
 	dests_open(w->dests);
@@ -540,8 +429,8 @@ start_timers(struct worker *w)
 static void
 close_all(struct worker *w)
 {
-	while (w->job_count > 0)
-		job_free(w->jobs[--w->job_count]);
+	while (w->line.n > 0)
+		job_free(w->line.job[--w->line.n]);
 	relay_cancel(w->claim_op);
 	relay_cancel(w->beat_op);
 	sweeps_free(w->sweeps);
@@ -578,6 +467,11 @@ worker_run(struct daemon *daemon)
 	metrics_use_slot(0);
 	w->reason = "poll";
 	w->dests = dests_new(1);
+	w->line = (struct line){ .ctx = &w->ctx,
+		.dests = w->dests,
+		.left = on_job_left,
+		.end = on_job_end,
+		.arg = w };
 	if (!open_outside(w, &err)) {
 		log_error("daemon.failed", KV("why", err.text));
 		code = 1;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: ISC */
+/* line.c - who is next. */
+#include "deliver/line.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "deliver/dest.h"
+
+#define AHEAD_MAX 48 /* made ready before they have a place */
+#define AHEAD_FEW 20 /* then more are */
+#define HELD_MAX 300 /* jobs; beyond, who waits behind others is given back */
+#define BEHIND_RETRY_S 2
+#define UNPROVEN_KEPT 100 /* that wait for a place; others are given back */
+#define UNPROVEN_FEW 50 /* then more are claimed at once */
+#define UNPROVEN_RETRY_S 2
+
+struct job *
+line_add(struct line *l, const struct store_lease *lease)
+{
+	BUG_ON(l->n == LINE_MAX);
+	l->job[l->n++] = job_new(l->ctx, lease, l->left, l->end, l->arg);
+	return l->job[l->n - 1];
+}
+
+/* In the order they came: the next to begin are those made ready. */
+void
+line_remove(struct line *l, struct job *job)
+{
+	size_t i;
+
+	for (i = 0; i < l->n && l->job[i] != job; i++)
+		;
+	BUG_ON(i == l->n);
+	l->n--;
+	memmove(&l->job[i], &l->job[i + 1], (l->n - i) * sizeof(struct job *));
+}
+
+bool
+line_is_long(const struct line *l)
+{
+	return l->unproven > UNPROVEN_FEW;
+}
+
+/* There is a place for the job. */
+static void
+start(struct line *l, size_t i)
+{
+	struct job *job = l->job[i];
+
+	if (job_is_old(job)) {
+		l->job[i] =
+		    job_new(l->ctx, job_lease(job), l->left, l->end, l->arg);
+		job_free(job);
+		job = l->job[i];
+	}
+	job_go(job, job_way(job));
+}
+
+/* A domain with many sessions leaves the next place to those with few. */
+static void
+start_few(struct line *l, uint64_t now)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		const char *way = job_way(l->job[i]);
+
+		if (job_is_waiting(l->job[i]) && dest_has_few(l->dests, way) &&
+		    dest_closed_ms(l->dests, way, now) == 0 &&
+		    share_begin(&l->shares, l->dests, l->job[i], now) ==
+			DEST_BEGUN)
+			start(l, i);
+	}
+}
+
+/* The next are made ready; not one by one, as some cost little more to read. */
+static void
+look_ahead(const struct line *l, struct job *job, size_t *made)
+{
+	if (!job_is_prepared(job)) {
+		if (*made >= AHEAD_MAX || l->made >= AHEAD_FEW)
+			return;
+		job_prepare(job);
+	}
+	(*made)++;
+}
+
+void
+line_go(struct line *l)
+{
+	uint64_t now = clock_mono_ms(), closed;
+	size_t i, unproven = 0, ahead = 0, held = l->n;
+
+	shares_count(&l->shares, l->job, l->n, l->dests);
+	if (dests_have_room(l->dests))
+		start_few(l, now);
+	l->ready = 0;
+	dests_look(l->dests);
+	for (i = 0; i < l->n; i++) {
+		struct job *job = l->job[i];
+
+		if (!job_is_waiting(job))
+			continue;
+		closed = dest_closed_ms(l->dests, job_way(job), now);
+		if (closed > 0) {
+			job_refuse(job, (int)(closed / 1000) + 1);
+			continue;
+		}
+		switch (share_begin(&l->shares, l->dests, job, now)) {
+		case DEST_BEGUN:
+			start(l, i);
+			break;
+		case DEST_BEHIND:
+			if (held <= HELD_MAX) {
+				look_ahead(l, job, &ahead);
+				break;
+			}
+			held--;
+			job_refuse(job, BEHIND_RETRY_S);
+			break;
+		case DEST_NEXT:
+			look_ahead(l, job, &ahead);
+			break;
+		case DEST_TRIED:
+			/* Nothing here would hear of a rule around it. */
+			job_refuse(job, BEHIND_RETRY_S);
+			break;
+		case DEST_FULL:
+			l->ready++;
+			look_ahead(l, job, &ahead);
+			break;
+		case DEST_UNPROVEN:
+			/* A few wait here, the others where none do. */
+			if (unproven++ >= UNPROVEN_KEPT)
+				job_refuse(job, UNPROVEN_RETRY_S);
+			break;
+		}
+	}
+	l->made = ahead;
+	l->unproven = unproven;
+}
+
+void
+line_leave(struct line *l, struct job *job)
+{
+	if (job_place(job) == NULL)
+		return;
+	dest_end(l->dests, job_place(job), job_is_slow(job), job_outcome(job),
+	    clock_mono_ms());
+	job_leave(job);
+}
