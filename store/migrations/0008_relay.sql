@@ -98,7 +98,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Of what was set aside and may go again, the first of each group.
+-- Of what was set aside and may go again, the first of each group. Where many
+-- inboxes hold mail back, looking whether they still do takes a claim's time many
+-- times over: this connection looks again when ten times as long has passed.
 CREATE FUNCTION d.claim_again(lim int, skip text[], rules boolean,
 	now_at timestamptz, OUT m uuid[], OUT t bigint[], OUT dom text[],
 	OUT more boolean) LANGUAGE plpgsql AS $$
@@ -110,6 +112,11 @@ DECLARE
 	bt bigint := 0;
 	bi bigint := 0;
 	box record;
+	many CONSTANT int := 100; -- inboxes
+	looked int := 0;
+	-- Not between its beginning and ten times its end, by this clock.
+	looks boolean := coalesce(NOT extract(epoch FROM now_at) <@ nullif(
+	    current_setting('postern.looked', true), '')::numrange, true);
 	name text := '';
 	names text[];
 	each_one int;
@@ -128,15 +135,21 @@ BEGIN
 			gd := gd || name;
 		END IF;
 	END LOOP;
-	LOOP
+	WHILE looks LOOP
 		SELECT q.tenant_id, q.inbox_id INTO bt, bi FROM d.send_q q
 		    WHERE q.lease IS NULL AND q.aside = 1
 		    AND (q.tenant_id, q.inbox_id) > (bt, bi)
 		    ORDER BY q.tenant_id, q.inbox_id LIMIT 1;
 		EXIT WHEN NOT FOUND;
-		SELECT d.claim_bars(x, n, '', NULL, false) AS bars, x.test INTO box
-		    FROM d.inbox x JOIN d.tenant n ON n.tenant_id = x.tenant_id
+		looked := looked + 1;
+		SELECT d.claim_bars(x, n, '', NULL, false) AS bars, x.test,
+		    n.paused_at IS NOT NULL OR n.disabled_at IS NOT NULL AS all_of_it
+		    INTO box FROM d.inbox x JOIN d.tenant n
+		    ON n.tenant_id = x.tenant_id
 		    WHERE x.tenant_id = bt AND x.inbox_id = bi;
+		IF box.all_of_it THEN
+			bi := 9223372036854775807; -- no inbox of the tenant comes after
+		END IF;
 		CONTINUE WHEN box.bars > 0;
 		names := d.claim_names(lim, bt, bi, CASE WHEN NOT box.test
 		    THEN skip END, rules AND NOT box.test);
@@ -144,6 +157,11 @@ BEGIN
 		gi := gi || array_fill(bi, ARRAY[cardinality(names)]);
 		gd := gd || names;
 	END LOOP;
+	IF looked > many THEN
+		PERFORM set_config('postern.looked', numrange(extract(epoch FROM
+		    now_at), extract(epoch FROM now_at + 10 * (clock_timestamp()
+		    - now_at)))::text, false);
+	END IF;
 	each_one := greatest(1, 8 * lim / greatest(cardinality(gd), 8));
 	SELECT (array_agg(z.message_id ORDER BY z.vt)
 	        FILTER (WHERE z.bars = 0))[:lim],

@@ -97,6 +97,102 @@ def test_what_may_not_go_is_walked_over_once(db, w, x, su, other, wall):
         m["mid"] for m in ms + behind[1:])
 
 
+def crowd(su, x, first, last):
+    """So many paused inboxes like x, each with one like x's in the queue."""
+    cur = su.cursor()
+    cur.execute("SELECT string_agg(quote_ident(attname), ', ') "
+                "FROM pg_attribute WHERE attrelid = 'd.inbox'::regclass AND "
+                "attnum > 0 AND NOT attisdropped AND attname NOT IN ('inbox_id', "
+                "'address', 'local_part', 'paused_at')")
+    same = cur.fetchone()[0]
+    cur.execute("SET session_replication_role = replica")
+    cur.execute(
+        "INSERT INTO d.inbox (inbox_id, address, local_part, paused_at, " + same
+        + ") OVERRIDING SYSTEM VALUE SELECT 1000000 + g, 'z' || g || "
+        "'@t0.example', 'z' || g, now(), " + same + " FROM d.inbox, "
+        "generate_series(%s, %s) g WHERE inbox_id = %s",
+        (first, last, x.inbox))
+    cur.execute(
+        "INSERT INTO d.send_q (message_id, tenant_id, inbox_id, domain, "
+        "version, round, digest, vt, due_at, give_up_at, stale_at, aside) "
+        "SELECT gen_random_uuid(), tenant_id, 1000000 + g, domain, version, "
+        "round, digest, vt, due_at, give_up_at, stale_at, 1 FROM d.send_q, "
+        "generate_series(%s, %s) g WHERE inbox_id = %s",
+        (first, last, x.inbox))
+    cur.execute("SET session_replication_role = origin")
+
+
+def crowd_goes(su):
+    cur = su.cursor()
+    cur.execute("SET session_replication_role = replica")
+    cur.execute("DELETE FROM d.send_q WHERE inbox_id > 1000000")
+    cur.execute("DELETE FROM d.inbox WHERE inbox_id > 1000000")
+    cur.execute("SET session_replication_role = origin")
+
+
+def test_many_that_are_held_back_are_not_looked_at_by_every_claim(
+        db, w, x, su, other):
+    approved(w, x)
+    c = db.connect("l_worker")
+
+    def looked(beginning=None, end=None):
+        cur = c.cursor()
+        if end is not None:
+            cur.execute(
+                "SELECT set_config('postern.looked', numrange(extract(epoch "
+                "FROM now()) + %s, extract(epoch FROM now()) + %s)::text, "
+                "false)", (beginning, end))
+        cur.execute("SELECT nullif(current_setting('postern.looked', true), "
+                    "'')")
+        return cur.fetchone()[0]
+    try:
+        crowd(su, x, 1, 99)
+        su.cursor().execute("UPDATE d.inbox SET paused_at = now() "
+                            "WHERE inbox_id = %s", (x.inbox,))
+        assert claim(c, 1)[0] == []  # sets aside what x has
+        assert looked() is None
+        crowd(su, x, 100, 101)
+        assert claim(c, 1)[0] == []
+        assert looked() is not None
+        su.cursor().execute("UPDATE d.inbox SET paused_at = NULL "
+                            "WHERE inbox_id = %s", (x.inbox,))
+        looked(-10, 1000)
+        assert claim(c, 1)[0] == []
+        over = looked(-20, -10)
+        assert len(claim(c, 1)[0]) == 1
+        assert looked() != over
+        ahead = looked(10, 1000)  # the clock was set back
+        claim(c, 1)
+        assert looked() != ahead
+    finally:
+        c.close()
+        crowd_goes(su)
+        claim_all(w.wk)
+
+
+def test_of_a_tenant_that_is_paused_one_inbox_is_looked_at(w, db, x, su, other):
+    approved(w, x)
+    crowd(su, x, 1, 60)
+    pause = "UPDATE d.tenant SET paused_at = %s WHERE tenant_id = %s"
+    su.cursor().execute(pause, ("now", x.tenant))
+    c = db.connect("postgres")
+    c.autocommit = False
+    try:
+        claim(w.wk, 1)  # sets aside what x has
+        cur = c.cursor()
+        cur.execute("SELECT count(*) FROM api.claim_due_1('w1', 2, 60)")
+        cur.execute("SELECT coalesce(idx_tup_fetch, 0) + coalesce("
+                    "seq_tup_read, 0) FROM pg_stat_xact_user_tables "
+                    "WHERE schemaname = 'd' AND relname = 'send_q'")
+        assert cur.fetchone()[0] < 20
+    finally:
+        c.rollback()
+        c.close()
+        su.cursor().execute(pause, (None, x.tenant))
+        crowd_goes(su)
+        claim_all(w.wk)
+
+
 def test_what_waited_long_leaves_room_for_what_came(w, x, su, other):
     ms = [approved(w, x) for _ in range(20)]
     approved(w, other, ["c@y.example"])
