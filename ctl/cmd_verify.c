@@ -27,6 +27,7 @@ struct verifier {
 	struct audit_head at; /* the last block that verified */
 	uint64_t rows;
 	FILE *heads; /* NULL = none given */
+	char line[512]; /* of it, read already and not used; "" = none */
 	unsigned char auth_pub[32];
 	bool has_auth_pub;
 	uint64_t signed_rows; /* approvals with a passkey that verified */
@@ -113,18 +114,26 @@ parse_head(const char *line, uint64_t *block, struct str *hash)
 	return hash->n == (size_t)2 * SEAL_HASH_LEN && rest.n != 0;
 }
 
+/* The next line that was not used, if there is one. */
+static bool
+read_line(struct verifier *v)
+{
+	return v->line[0] != '\0' ||
+	       (v->heads != NULL &&
+		   fgets(v->line, sizeof(v->line), v->heads) != NULL);
+}
+
 /* The line of this block in the file of heads must be the same. */
 static bool
 is_head_known(struct verifier *v, const char **why)
 {
-	char line[512], want[2 * SEAL_HASH_LEN + 1];
+	char want[2 * SEAL_HASH_LEN + 1];
 	struct str hash;
 	uint64_t block;
 
 	hex_encode(want, v->at.hash, SEAL_HASH_LEN);
-	while (
-	    v->heads != NULL && fgets(line, sizeof(line), v->heads) != NULL) {
-		if (!parse_head(line, &block, &hash)) {
+	for (; read_line(v); v->line[0] = '\0') {
+		if (!parse_head(v->line, &block, &hash)) {
 			*why = "the file of heads is damaged";
 			return false;
 		}
@@ -138,22 +147,21 @@ is_head_known(struct verifier *v, const char **why)
 			*why = "the block is not the one in the file of heads";
 			return false;
 		}
+		v->line[0] = '\0';
 		return true;
 	}
 	return true;
 }
 
-/* Heads behind the last block: the database was cut. */
+/* Heads behind the last block. */
 static bool
 has_more_heads(struct verifier *v)
 {
-	char line[512];
 	struct str hash;
 	uint64_t block;
 
-	while (
-	    v->heads != NULL && fgets(line, sizeof(line), v->heads) != NULL) {
-		if (!parse_head(line, &block, &hash) || block > v->at.block)
+	for (; read_line(v); v->line[0] = '\0') {
+		if (!parse_head(v->line, &block, &hash) || block > v->at.block)
 			return true;
 	}
 	return false;
@@ -239,8 +247,9 @@ verify_blocks(struct verifier *v, json_t *blocks)
 	return 0;
 }
 
+/* All blocks there are behind the last one. */
 static int
-verify(struct verifier *v)
+verify_rest(struct verifier *v)
 {
 	json_t *blocks;
 	size_t n = BATCH;
@@ -259,6 +268,21 @@ verify(struct verifier *v)
 		rc = verify_blocks(v, blocks);
 		json_decref(blocks);
 	}
+	return rc;
+}
+
+/* A head is written once its block is stored: where the file goes on, the
+ * sealer may have made one meanwhile. */
+static int
+verify(struct verifier *v)
+{
+	uint64_t seen;
+	int rc;
+
+	do {
+		seen = v->at.block;
+		rc = verify_rest(v);
+	} while (rc == 0 && v->at.block > seen && has_more_heads(v));
 	if (rc == 0 && has_more_heads(v))
 		rc = ctl_fail(v->ctl,
 		    "the log ends at block %llu, the file of heads goes on: "

@@ -905,6 +905,27 @@ def test_cut_tail_needs_the_head(sealed):
     assert "without --head" in done.stdout
 
 
+def test_a_block_that_is_made_meanwhile(ready):
+    """The sealer goes on while the chain is verified: its head is in the file
+    when its block was not there yet as the blocks were read."""
+    ready.ok("pause", "--all", "--reason", "one row")
+    ready.ok("seal")
+    slow = ready.path("slow-heads")
+    os.mkfifo(slow)
+    p = Process("verify", [posternctl(), "-c", ready.path("postern.conf"),
+                           "audit", "verify", "--head", slow])
+    with open(slow, "w") as f:  # once it is open at the other end, too
+        wait_until("it reads the first head", lambda: ready.sql(
+            "select 1 from pg_stat_activity where state = 'idle' "
+            "and query ~ 'audit_rows_1'"))
+        ready.ok("pause", "--all", "--reason", "one more")
+        ready.ok("seal")
+        with open(ready.path("state", "audit-heads")) as heads:
+            f.write(heads.read())
+    assert p.proc.wait(30) == 0, p.lines
+    os.unlink(slow)
+
+
 def test_seal_follow(ready):
     p = Process("seal", [
         posternctl(), "-c",
