@@ -21,6 +21,7 @@
 #include "base/loop.h"
 #include "base/xalloc.h"
 #include "ctl/audit.h"
+#include "ctl/heads.h"
 #include "seal/keyfile.h"
 #include "store/store.h"
 
@@ -33,15 +34,10 @@ struct sealer {
 	struct loop *loop;
 	struct loop_timer *timer;
 	struct secret seed;
+	unsigned char pub[32];
 	char key_id[2 * 8 + 1];
 	uint64_t failing_since; /* clock_mono_ms(), 0 = all is well */
 };
-
-static char *
-head_path(const struct ctl *ctl)
-{
-	return xasprintf("%s/" HEADS_FILE, ctl->conf->state_dir);
-}
 
 static bool
 read_head(struct ctl *ctl, struct audit_head *head)
@@ -116,34 +112,6 @@ audit_hash_block(json_t *rows, const unsigned char prev[32],
 	next->n = ctl_int(last, "n");
 }
 
-/* One line: block, rows, gen, xid, n, hash, signature. Flushed to disk. */
-static bool
-append_head(const struct ctl *ctl, const struct audit_head *head,
-    const unsigned char signature[SEAL_SIGNATURE_LEN])
-{
-	char hash[2 * SEAL_HASH_LEN + 1], sig[2 * SEAL_SIGNATURE_LEN + 1];
-	char *path = head_path(ctl), *line;
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-	bool ok;
-
-	hex_encode(hash, head->hash, SEAL_HASH_LEN);
-	hex_encode(sig, signature, SEAL_SIGNATURE_LEN);
-	line = xasprintf("%llu %llu %lld %lld %lld %s %s\n",
-	    (unsigned long long)head->block, (unsigned long long)head->rows,
-	    (long long)head->gen, (long long)head->xid, (long long)head->n,
-	    hash, sig);
-	ok = fd >= 0 &&
-	     write(fd, line, strlen(line)) == (ssize_t)strlen(line) &&
-	     fsync(fd) == 0;
-	if (!ok)
-		(void)ctl_fail(ctl, "%s: %s", path, strerror(errno));
-	if (fd >= 0)
-		(void)close(fd);
-	free(line);
-	free(path);
-	return ok;
-}
-
 /*
  * Keys that were revoked are also remembered outside the database, a line
  * "TENANT KEY" each: a backup would bring them back to life.
@@ -193,7 +161,8 @@ seal_once(struct sealer *s)
 	json_t *rows, *put;
 	int n;
 
-	if (!ctl_connect(s->ctl, "l_seal") || !read_head(s->ctl, &head))
+	if (!ctl_connect(s->ctl, "l_seal") || !read_head(s->ctl, &head) ||
+	    !heads_mend(s->ctl, &head, s->pub))
 		return -1;
 	rows = ctl_call(s->ctl, "seal_next_1", next_args);
 	if (rows == NULL)
@@ -220,7 +189,7 @@ seal_once(struct sealer *s)
 
 		put = ctl_call(s->ctl, "seal_put_1", args);
 	}
-	if (put == NULL || !append_head(s->ctl, &next, sig))
+	if (put == NULL || !heads_append(s->ctl, &next, sig))
 		n = -1;
 	else
 		log_info(
@@ -280,7 +249,6 @@ int
 ctl_seal(struct ctl *ctl, const struct ctl_args *args)
 {
 	struct sealer s = { .ctl = ctl };
-	unsigned char pub[32];
 	struct err err = { 0 };
 	int n, total = 0;
 
@@ -289,8 +257,8 @@ ctl_seal(struct ctl *ctl, const struct ctl_args *args)
 	    !seal_keyfile_load(&s.seed, ctl->conf->keys_seal_key_file,
 		SEAL_KEYFILE_AUDIT, &err))
 		return ctl_fail(ctl, "%s", err.text);
-	seal_audit_pub(pub, &s.seed);
-	hex_encode(s.key_id, pub, 8);
+	seal_audit_pub(s.pub, &s.seed);
+	hex_encode(s.key_id, s.pub, 8);
 	if (ctl_option(args, "follow") != NULL) {
 		follow(&s);
 		secret_wipe(&s.seed);

@@ -926,6 +926,78 @@ def test_a_block_that_is_made_meanwhile(ready):
     os.unlink(slow)
 
 
+@pytest.fixture
+def heads(ready):
+    """The file of heads, of some blocks; put back behind the test."""
+    for i in range(2):
+        ready.ok("pause", "--all", "--reason", "row %d" % i)
+        ready.ok("seal")
+    path = ready.path("state", "audit-heads")
+    with open(path) as f:
+        whole = f.read()
+
+    def put(text):
+        with open(path, "r+") as f:
+            f.truncate()
+            f.write(text)
+    put.whole = whole
+    put.now = lambda: open(path).read()
+    yield put
+    blocks = ready.sql("select block, rows, gen, xid, n, encode(hash, 'hex'), "
+                       "encode(signature, 'hex') from d.audit_seal "
+                       "order by block")
+    put("".join(" ".join(str(x) for x in b) + "\n" for b in blocks))
+    assert verify(ready).returncode == 0
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, -1], ids=[
+    "nothing", "a byte", "some of it", "all but its end"])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_head_that_was_not_written(ready, heads, left, goes_on):
+    """The machine ended between a block and its head; the next block comes at
+    once or later."""
+    lines = heads.whole.splitlines(True)
+    heads("".join(lines[:-1]) + lines[-1][:left])
+    if goes_on:
+        ready.ok("pause", "--all", "--reason", "another")
+    ready.ok("seal")
+    assert heads.now().startswith(heads.whole)
+    assert len(heads.now().splitlines()) == len(lines) + goes_on
+    assert verify(ready).returncode == 0
+
+
+def test_zeros_at_the_end_of_heads(ready, heads):
+    """As some file systems leave them when the power goes."""
+    heads(heads.whole + "\0" * 5000)
+    ready.ok("seal")
+    assert heads.now() == heads.whole
+
+
+def test_heads_that_somebody_took_away(ready, heads):
+    """One may be missing after a crash. What is more is not made up for."""
+    heads("".join(heads.whole.splitlines(True)[:-2]))
+    ready.ok("pause", "--all", "--reason", "another")
+    ready.ok("seal")
+    done = verify(ready)
+    assert done.returncode == 1
+    assert "a block is missing in the file of heads" in done.stderr
+
+
+def test_a_head_that_the_sealer_did_not_sign(ready, heads):
+    heads("".join(heads.whole.splitlines(True)[:-1]))
+    last = ready.sql("select max(block), 1 from d.audit_seal")[0][0]
+    ready.sql(REPLICA + "create table a3 as select * from d.audit_seal; "
+              "update d.audit_seal set hash = decode(repeat('00', 32), 'hex') "
+              "where block = %d" % last)
+    try:
+        ready.run("seal")
+        assert heads.whole.startswith(heads.now())
+        assert len(heads.now()) < len(heads.whole)
+    finally:
+        ready.sql(REPLICA + "update d.audit_seal z set hash = a3.hash from a3 "
+                  "where a3.block = z.block; drop table a3")
+
+
 def test_seal_follow(ready):
     p = Process("seal", [
         posternctl(), "-c",
