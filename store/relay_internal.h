@@ -78,7 +78,9 @@ struct relay_lane {
 	enum relay_lane_kind kind;
 	struct relay_queue waiting;
 	size_t waits; /* how many */
-	uint64_t since_ms; /* when the first of them came */
+	uint64_t since_ms; /* when the first of them came, or was left */
+	uint64_t passed; /* since when, as relay->passes counts, one of them has
+			  * had to wait for another lane; 0: none has */
 	struct relay_set *set;
 };
 
@@ -89,6 +91,7 @@ struct relay {
 	struct relay_lane lane[RELAY_LANES];
 	int lane_next; /* whose turn it is */
 	int lanes_busy; /* but that of the dots */
+	uint64_t passes;
 	struct loop_timer *lanes_timer;
 	/* Sets whose messages are handed on one by one, `later`, when nothing
 	 * else is due; what is left of one at the `latest` after LATER_MS. */

@@ -339,13 +339,16 @@ set_of(struct relay_lane *lane)
 {
 	struct relay_set *set = xcalloc(1, sizeof(*set));
 	struct relay_op *op, *next;
+	bool passed = false;
 
 	set->lane = lane;
 	for (op = TAILQ_FIRST(&lane->waiting); op != NULL && set->n < SET_MAX;
 	     op = next) {
 		next = TAILQ_NEXT(op, queued);
-		if (lane->kind != RELAY_LANE_FETCH && is_being_changed(op))
+		if (lane->kind != RELAY_LANE_FETCH && is_being_changed(op)) {
+			passed = true;
 			continue;
+		}
 		TAILQ_REMOVE(&lane->waiting, op, queued);
 		lane->waits--;
 		op->waits = false;
@@ -353,6 +356,12 @@ set_of(struct relay_lane *lane)
 		op->place = set->n;
 		set->op[set->n++] = op;
 	}
+	if (lane->waits > 0)
+		lane->since_ms = clock_mono_ms();
+	if (!passed)
+		lane->passed = 0;
+	else if (lane->passed == 0 || set->n > 0)
+		lane->passed = ++lane->relay->passes;
 	return set;
 }
 
@@ -402,8 +411,32 @@ static void
 lane_try(struct relay_lane *lane)
 {
 	if (lane->set == NULL && lane->waits > 0 &&
-	    is_worth_it(lane->relay, lane))
+	    (lane->passed != 0 || is_worth_it(lane->relay, lane)))
 		lane_run(lane);
+}
+
+/*
+ * Lanes that had to wait for another, the longest first: or results of a
+ * message would wait for the last of its dots.
+ */
+static void
+lanes_passed(struct relay *r)
+{
+	struct relay_lane *next;
+	uint64_t last = 0;
+	int k;
+
+	do {
+		next = NULL;
+		for (k = 0; k < RELAY_LANES; k++)
+			if (r->lane[k].passed > last &&
+			    (next == NULL || r->lane[k].passed < next->passed))
+				next = &r->lane[k];
+		if (next != NULL) {
+			last = next->passed;
+			lane_try(next);
+		}
+	} while (next != NULL);
 }
 
 /* Dots first, as sessions wait for them; the others in turn, none for ever. */
@@ -414,6 +447,7 @@ lanes_run(void *arg)
 	int n;
 
 	r->kicked = false;
+	lanes_passed(r);
 	lane_try(&r->lane[RELAY_LANE_DOT]);
 	for (n = 0; n < RELAY_LANES && r->lanes_busy < BUSY_MAX; n++) {
 		struct relay_lane *lane = &r->lane[r->lane_next];

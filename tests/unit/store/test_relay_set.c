@@ -92,6 +92,17 @@ turn(void)
 	loop_run(relay.loop);
 }
 
+/* Results wait for company for a moment; now it is over. */
+static void
+wait_for_company(void)
+{
+	struct loop_timer *timer = loop_timer_new(relay.loop, stop, relay.loop);
+
+	loop_timer_set(timer, 50);
+	loop_run(relay.loop);
+	loop_timer_free(timer);
+}
+
 /* Was call `n` a set, and not one alone? */
 static bool
 is_set(size_t n)
@@ -213,6 +224,28 @@ test_rows_of_one_message_go_together(void **state)
 	assert_int_equal(went[1] + went[2] + went[3] + went[4], 4);
 }
 
+/* However many dots of a message come, its results are stored between them. */
+static void
+test_no_lane_starves(void **state)
+{
+	const struct pg_result all = { 1, { 1 } };
+	int n;
+
+	(void)state;
+	(void)ask(1, 7, RELAY_LANE_DOT);
+	(void)ask(2, 7, RELAY_LANE_SENT);
+	wait_for_company();
+	(void)ask(3, 7, RELAY_LANE_ATTEMPT);
+	for (n = 4; n < 8; n++) {
+		(void)ask(n, 7, RELAY_LANE_DOT);
+		answer(calls - 1, is_set(calls - 1) ? &all : &none);
+	}
+	/* One call of each in turn: who had come first waited for one other. */
+	assert_int_equal(went[1] + went[2] + went[3] + went[4], 4);
+	answer(calls - 1, &(const struct pg_result){ 3, { 1, 2, 3 } });
+	assert_int_equal(went[5] + went[6] + went[7], 3);
+}
+
 /* What is read locks nothing. */
 static void
 test_who_reads_waits_for_nobody(void **state)
@@ -305,6 +338,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(test_rows_of_one_message_wait),
 		T(test_rows_of_one_message_go_together),
+		T(test_no_lane_starves),
 		T(test_who_reads_waits_for_nobody),
 		T(test_left_out),
 		T(test_left_out_of_a_fetch),
