@@ -475,14 +475,17 @@ struct relay_op *
 relay_release(struct relay *r, const struct store_lease *l, int retry_s,
     relay_done_fn *done, void *arg)
 {
+	struct relay_item item = { .lease = *l, .code = retry_s };
 	struct pg_args a = { 0 };
-	struct relay_op *op;
+	struct relay_op *op = relay_op_new(r, arg);
 
 	relay_lease_args(&a, l);
 	pg_i32(&a, retry_s);
-	op = relay_call(r, "select * from api.release_lease_1($1,$2,$3,$4,$5)",
-	    &a, relay_on_done, arg);
 	op->fn.done = done;
+	op->set_done = on_went;
+	relay_join(op, RELAY_LANE_RELEASE, &item,
+	    "select * from api.release_lease_1($1,$2,$3,$4,$5)", &a,
+	    relay_on_done);
 	return op;
 }
 

@@ -16,6 +16,7 @@ enum relay_lane_kind {
 	RELAY_LANE_ATTEMPT,
 	RELAY_LANE_DOT,
 	RELAY_LANE_SENT,
+	RELAY_LANE_RELEASE,
 	RELAY_LANES,
 };
 
@@ -25,7 +26,7 @@ struct relay_item {
 	int64_t inbox;
 	char ix[RELAY_IX_TEXT];
 	char mx[256], tls[128];
-	int code;
+	int code; /* of the reply; or seconds */
 	char enhanced[16], text[256];
 };
 

@@ -36,6 +36,7 @@ static const char *const set_sql[RELAY_LANES] = {
 	[RELAY_LANE_DOT] = "select * from api.dots_1($1,$2,$3,$4,$5,$6,$7,$8)",
 	[RELAY_LANE_SENT] =
 	    "select * from api.sents_1($1,$2,$3,$4,$5,$6,$7,$8)",
+	[RELAY_LANE_RELEASE] = "select * from api.releases_1($1,$2,$3,$4,$5)",
 };
 
 void
@@ -136,6 +137,9 @@ set_args(struct pg_args *a, const struct relay_set *set)
 		code_arg(a, set);
 		text_arg(a, set, offsetof(struct relay_item, enhanced));
 		text_arg(a, set, offsetof(struct relay_item, text));
+		return;
+	case RELAY_LANE_RELEASE:
+		code_arg(a, set);
 		return;
 	case RELAY_LANES:
 		break;

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: ISC
 -- 0016_sets.sql - the worker's calls for many leases at once (decision 0047).
--- Each does in one transaction what fetch_1, attempt_1, dot_1 and done_1 do
--- for what is plain: the lease is alive, the gate would say go, nothing waits
+-- Each does in one transaction what fetch_1, attempt_1, dot_1, done_1 and
+-- release_lease_1 do for what is plain: the lease is alive, the gate would say go, nothing waits
 -- for a lock. It answers with the numbers of the leases it did that for; what
 -- is not among them was not touched, and the worker asks for that alone.
 SET LOCAL ROLE p_owner;
@@ -403,9 +403,70 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, y FROM unnest(done) y;
 END $$;
 
+-- Nothing was begun with these: they are due again after so many seconds.
+CREATE FUNCTION api.releases_1(ts bigint[], mids uuid[], doms text[],
+	leases uuid[], secs int[]) RETURNS TABLE (status int, code text, i int)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET postern.msg = '' SET postern.actor = '' AS $$
+#variable_conflict use_column
+DECLARE
+	alive int[];
+	ends record;
+	lo uuid;
+	hi uuid;
+	now_at timestamptz;
+	done int[];
+BEGIN
+	-- As of a claim: what a crash forgets is a lease that runs out.
+	PERFORM set_config('synchronous_commit', 'off', true);
+	ends := d.ends(mids);
+	lo := ends.lo;
+	hi := ends.hi;
+	EXECUTE format('SELECT d.leased_at%s($1, $2, $3, $4, $5, $6)', ends.week)
+	    INTO alive USING ts, mids, doms, leases, lo, hi;
+	now_at := clock_timestamp();
+	WITH x AS MATERIALIZED (SELECT x.*, now_at + least(greatest(coalesce(x.s,
+	    0), 0), 86400) * interval '1 second' AS due
+	    FROM unnest(ts, mids, doms, secs) WITH ORDINALITY x(t, mid, dom, s, i)
+	    WHERE x.i = ANY (alive)),
+	g AS MATERIALIZED (SELECT x.* FROM x JOIN d.send_q q
+	    ON q.message_id = x.mid AND q.tenant_id = x.t AND q.domain = x.dom
+	    WHERE q.aside = 0 AND x.due < q.give_up_at
+	    AND (SELECT bool_or(v.status IN (0, 4))
+	        AND bool_and(v.status NOT IN (1, 2)) FROM d.delivery v
+	        WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
+	        AND v.tenant_id = x.t AND v.domain = x.dom)
+	    AND NOT EXISTS (SELECT 1 FROM d.attempt a WHERE a.message_id = x.mid
+	        AND d.within(a.message_id, lo, hi) AND a.tenant_id = x.t
+	        AND a.domain = x.dom AND a.ended_at IS NULL)),
+	u AS (UPDATE d.send_q q SET lease = NULL, lease_until = NULL,
+	    worker = NULL, due_at = g.due, vt = greatest(q.vt,
+	    extract(epoch FROM g.due)),
+	    aside = CASE WHEN g.due > now_at THEN 3 ELSE 0 END FROM g
+	    WHERE q.message_id = g.mid AND q.tenant_id = g.t
+	    AND q.domain = g.dom)
+	SELECT array_agg(g.i::int) INTO done FROM g;
+	-- As d.state_derive: while another row of it is leased, it is being sent.
+	WITH m AS MATERIALIZED (SELECT DISTINCT mids[y] AS mid, ts[y] AS t
+	    FROM unnest(done) y),
+	z AS MATERIALIZED (SELECT m.mid, m.t, (SELECT
+	    d.adds_up(bool_or(v.status IN (1, 2)), bool_or(v.status = 6),
+	        bool_or(v.status IN (0, 4)), bool_or(v.status IN (5, 7)),
+	        bool_or(v.status = 3)) FROM d.delivery v
+	    WHERE v.message_id = m.mid AND d.within(v.message_id, lo, hi)
+	    AND v.tenant_id = m.t) AS st FROM m WHERE NOT EXISTS (SELECT 1
+	    FROM d.send_q q WHERE q.message_id = m.mid AND q.tenant_id = m.t
+	    AND q.lease IS NOT NULL))
+	UPDATE d.state y SET state = z.st, detail = 'released', was = y.state,
+	    changed_at = clock_timestamp() FROM z
+	    WHERE y.message_id = z.mid AND d.within(y.message_id, lo, hi)
+	    AND y.tenant_id = z.t AND y.state <> z.st;
+	RETURN QUERY SELECT 200, NULL::text, y FROM unnest(done) y;
+END $$;
+
 RESET ROLE;
 SET LOCAL ROLE p_relay;
 GRANT EXECUTE ON FUNCTION api.fetches_1, api.attempts_1, api.dots_1,
-	api.sents_1 TO l_worker;
+	api.sents_1, api.releases_1 TO l_worker;
 SET LOCAL ROLE p_owner;
 REVOKE CREATE ON SCHEMA d, api FROM p_relay;

@@ -15,7 +15,7 @@ BEGIN
 	    AND p.proname IN ('claim_due_1', 'fetch_1', 'fetch_body_1',
 	        'attempt_1', 'beat_1', 'sweep_1', 'dot_1', 'done_1', 'release_lease_1',
 	        'decide_1', 'fetches_1', 'attempts_1', 'dots_1', 'sents_1',
-	        'my_get_1', 'review_keys_1', 'review_body_1', 'job_reject_1',
+	        'releases_1', 'my_get_1', 'review_keys_1', 'review_body_1', 'job_reject_1',
 	        'reject_all_1', 'job_undo_1') LOOP
 		EXECUTE format('SET LOCAL ROLE %s', f.zone);
 		FOREACH s IN ARRAY '{plan_cache_mode = force_generic_plan, jit = off,

@@ -218,6 +218,75 @@ def test_nothing_fetched_given_back(w, x, su):
     assert rows_of(su, m) == [PENDING] and hosts(su, m) == []
 
 
+def releases(w, leases, secs):
+    return {r["i"] for r in call(w.wk, "releases_1", secs=secs,
+                                 **lists(leases))}
+
+
+def given_back(su, m, began, secs):
+    """Also whether it is due again when it should be."""
+    cur = su.cursor()
+    cur.execute("SELECT domain, aside, lease IS NULL, lease_until IS NULL, "
+                "worker, due_at - make_interval(secs => %s) BETWEEN %s "
+                "AND clock_timestamp(), vt >= extract(epoch FROM due_at) "
+                "FROM d.send_q WHERE message_id = %s ORDER BY 1",
+                (secs, began, m["mid"]))
+    return look(su, m), cur.fetchall()
+
+
+@pytest.mark.parametrize("secs", [0, 3600, 1000000, -5])
+def test_given_back_as_by_one_alone(w, x, su, secs):
+    """One with mail for another domain, which is leased still, or not."""
+    rcpts = ("a@x.example", "b@x.example")
+    many = rcpts + ("c@y.example",)
+    cur = su.cursor()
+    cur.execute("SELECT clock_timestamp()")
+    began = cur.fetchone()[0]
+    ms = [approved(w, x, r) for r in (rcpts, rcpts, many, many, many, many)]
+    got = {(q["message_id"], q["domain"]): dict(
+        t=q["tenant_id"], mid=q["message_id"], dom=q["domain"],
+        lease=q["lease"]) for q in call(w.wk, "claim_due_1", worker="w1",
+                                        lim=500, lease_seconds=600)}
+    L = [got[m["mid"], "x.example"] for m in ms]
+    for m in ms[4:]:
+        assert call1(w.wk, "release_lease_1", retry_seconds=7200,
+                     **got[m["mid"], "y.example"])["status"] == 200
+    for lease in L[0::2]:
+        assert call1(w.wk, "release_lease_1", retry_seconds=secs,
+                     **lease)["status"] == 200
+    assert releases(w, L[1::2], [secs] * 3) == {1, 2, 3}
+    secs = min(max(secs, 0), 86400)
+    for a, b in zip(ms[0::2], ms[1::2]):
+        assert given_back(su, a, began, secs) == given_back(su, b, began, secs)
+        assert given_back(su, b, began, secs)[1][0][1:] == (
+            3 if secs else 0, True, True, None, True, True)
+    assert [state(su, m)[0] for m in ms] == [9, 9, 7, 7, 9, 9]
+    assert releases(w, L, [0] * 6) == set()  # they are nobody's now
+
+
+def test_given_back_alone_for_all_that_was_begun(w, x, su):
+    ms, L = some(w, x, 7)
+    attempt(w, L[0], (1,))
+    assert dots(w, [L[1]]) == {1}
+    cur = su.cursor()
+    # What says which way it goes has changed; it is given up by then; its
+    # recipient is done with; its lease is over.
+    cur.execute("UPDATE d.send_q SET aside = 3 WHERE message_id = %s",
+                (ms[2]["mid"],))
+    cur.execute("UPDATE d.send_q SET give_up_at = now() + interval '5 min' "
+                "WHERE message_id = %s", (ms[3]["mid"],))
+    cur.execute("SET session_replication_role = replica")
+    cur.execute("UPDATE d.delivery SET status = 7 WHERE message_id = %s",
+                (ms[4]["mid"],))
+    cur.execute("SET session_replication_role = origin")
+    cur.execute("UPDATE d.send_q SET lease_until = now() - interval '1 s' "
+                "WHERE message_id = %s", (ms[5]["mid"],))
+    before = [look(su, m) for m in ms[:6]]
+    assert releases(w, L, [600] * 7) == {7}
+    assert [look(su, m) for m in ms[:6]] == before
+    assert state(su, ms[6])[0] == 9
+
+
 @pytest.mark.parametrize("why", ["inbox paused", "listed", "stale"])
 def test_a_fetch_passes_what_the_gate_lets_go(w, x, su, why):
     (m, n, L, M), _ = two(w, x, why)
