@@ -763,7 +763,7 @@ CREATE TABLE d.send_q (
 CREATE INDEX send_q_vt ON d.send_q (vt) WHERE lease IS NULL AND aside = 0;
 CREATE INDEX send_q_box ON d.send_q (tenant_id, inbox_id, domain, vt)
 	WHERE lease IS NULL AND aside = 1;
-CREATE INDEX send_q_domain ON d.send_q (aside, domain, vt)
+CREATE INDEX send_q_domain ON d.send_q (aside, domain, tenant_id, vt)
 	WHERE lease IS NULL AND aside IN (0, 2);
 CREATE INDEX send_q_due ON d.send_q (due_at)
 	WHERE lease IS NULL AND aside = 3;

@@ -98,14 +98,82 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Of what was set aside and may go again, the first of each group. Where many
--- inboxes hold mail back, looking whether they still do takes a claim's time many
--- times over: this connection looks again when ten times as long has passed.
+-- Of the tenants with mail set aside for a domain, `most`, whoever they are.
+CREATE FUNCTION d.claim_tenants(name text, most int) RETURNS bigint[]
+	LANGUAGE plpgsql AS $$
+DECLARE
+	start CONSTANT bigint := floor(random() * (SELECT max(n.tenant_id)
+	    FROM d.tenant n));
+	t bigint := start;
+	ts bigint[] := '{}';
+BEGIN
+	WHILE cardinality(ts) < most LOOP
+		SELECT q.tenant_id INTO t FROM d.send_q q WHERE q.lease IS NULL
+		    AND q.aside = 2 AND q.domain = name AND q.tenant_id > t
+		    ORDER BY q.tenant_id LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		ts := ts || t;
+	END LOOP;
+	t := 0;
+	WHILE cardinality(ts) < most LOOP
+		SELECT q.tenant_id INTO t FROM d.send_q q WHERE q.lease IS NULL
+		    AND q.aside = 2 AND q.domain = name AND q.tenant_id > t
+		    AND q.tenant_id <= start ORDER BY q.tenant_id LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		ts := ts || t;
+	END LOOP;
+	RETURN ts;
+END $$;
+
+-- The tenants with mail set aside for domains that are open, and these.
+CREATE FUNCTION d.claim_open(skip text[], rules boolean, OUT ts bigint[],
+	OUT names text[]) LANGUAGE plpgsql AS $$
+DECLARE
+	most CONSTANT int := 32; -- tenants of a domain in one claim
+	t bigint := 0;
+	name text := '';
+	was text := '';
+	had int := 0; -- before this domain
+BEGIN
+	ts := '{}';
+	names := '{}';
+	LOOP
+		SELECT q.domain, q.tenant_id INTO name, t FROM d.send_q q
+		    WHERE q.lease IS NULL AND q.aside = 2
+		    AND (q.domain, q.tenant_id) > (was, t)
+		    ORDER BY q.domain, q.tenant_id LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		IF name <> was THEN
+			was := name;
+			had := cardinality(ts);
+			IF d.route_bars(0, 0, name, skip, rules) >= 2 THEN
+				t := 9223372036854775807; -- the next domain
+				CONTINUE;
+			END IF;
+		END IF;
+		ts := ts || t;
+		names := names || name;
+		IF cardinality(ts) = had + most THEN
+			ts := ts[:had] || d.claim_tenants(name, most);
+			names := names[:had] || array_fill(name,
+			    ARRAY[cardinality(ts) - had]);
+			t := 9223372036854775807;
+		END IF;
+	END LOOP;
+END $$;
+
+-- Of what was set aside and may go again, the first of each group. Tenants
+-- take turns: a row's place in line (vt) is that of all mail, and where one
+-- domain is slow, another tenant's backlog for it stands far before it.
+-- Where many inboxes hold mail back, looking whether they still do takes a claim's
+-- time many times over: this connection looks again when ten times as long has
+-- passed.
 CREATE FUNCTION d.claim_again(lim int, skip text[], rules boolean,
 	now_at timestamptz, OUT m uuid[], OUT t bigint[], OUT dom text[],
 	OUT more boolean) LANGUAGE plpgsql AS $$
 DECLARE
-	-- The groups: what is due by now, a domain, or that of an inbox.
+	-- The groups: what is due by now; a domain's mail of a tenant (inbox 0),
+	-- and that of an inbox.
 	gt bigint[] := '{-1}';
 	gi bigint[] := '{0}';
 	gd text[] := '{""}';
@@ -117,7 +185,7 @@ DECLARE
 	-- Not between its beginning and ten times its end, by this clock.
 	looks boolean := coalesce(NOT extract(epoch FROM now_at) <@ nullif(
 	    current_setting('postern.looked', true), '')::numrange, true);
-	name text := '';
+	free record;
 	names text[];
 	each_one int;
 	barred_m uuid[];
@@ -125,16 +193,10 @@ DECLARE
 	barred_dom text[];
 	bars smallint[];
 BEGIN
-	LOOP
-		SELECT q.domain INTO name FROM d.send_q q WHERE q.lease IS NULL
-		    AND q.aside = 2 AND q.domain > name ORDER BY q.domain LIMIT 1;
-		EXIT WHEN NOT FOUND;
-		IF d.route_bars(0, 0, name, skip, rules) < 2 THEN
-			gt := gt || 0::bigint;
-			gi := gi || 0::bigint;
-			gd := gd || name;
-		END IF;
-	END LOOP;
+	free := d.claim_open(skip, rules);
+	gt := gt || free.ts;
+	gi := gi || array_fill(0::bigint, ARRAY[cardinality(free.ts)]);
+	gd := gd || free.names;
 	WHILE looks LOOP
 		SELECT q.tenant_id, q.inbox_id INTO bt, bi FROM d.send_q q
 		    WHERE q.lease IS NULL AND q.aside = 1
@@ -163,36 +225,42 @@ BEGIN
 		    - now_at)))::text, false);
 	END IF;
 	each_one := greatest(1, 8 * lim / greatest(cardinality(gd), 8));
-	SELECT (array_agg(z.message_id ORDER BY z.vt)
+	SELECT (array_agg(z.message_id ORDER BY z.turn, z.toss)
 	        FILTER (WHERE z.bars = 0))[:lim],
-	    (array_agg(z.tenant_id ORDER BY z.vt) FILTER (WHERE z.bars = 0))[:lim],
-	    (array_agg(z.domain ORDER BY z.vt) FILTER (WHERE z.bars = 0))[:lim],
+	    (array_agg(z.tenant_id ORDER BY z.turn, z.toss)
+	        FILTER (WHERE z.bars = 0))[:lim],
+	    (array_agg(z.domain ORDER BY z.turn, z.toss)
+	        FILTER (WHERE z.bars = 0))[:lim],
 	    array_agg(z.message_id) FILTER (WHERE z.bars > 0),
 	    array_agg(z.tenant_id) FILTER (WHERE z.bars > 0),
 	    array_agg(z.domain) FILTER (WHERE z.bars > 0),
 	    array_agg(z.bars) FILTER (WHERE z.bars > 0)
 	    INTO m, t, dom, barred_m, barred_t, barred_dom, bars FROM (
-		SELECT y.message_id, y.tenant_id, y.domain, y.vt,
-		    d.claim_bars(x, n, y.domain, skip, rules) AS bars
-		FROM unnest(gt, gi, gd) g(t, i, d) CROSS JOIN LATERAL (
-			SELECT * FROM (SELECT q.message_id, q.tenant_id, q.inbox_id,
-			    q.domain, q.vt FROM d.send_q q WHERE g.t = 0
-			    AND q.lease IS NULL AND q.aside = 2 AND q.domain = g.d
-			    ORDER BY q.vt LIMIT each_one) a
-			UNION ALL
-			SELECT * FROM (SELECT q.message_id, q.tenant_id, q.inbox_id,
-			    q.domain, q.vt FROM d.send_q q WHERE g.t > 0
-			    AND q.lease IS NULL AND q.aside = 1
-			    AND q.tenant_id = g.t AND q.inbox_id = g.i
-			    AND q.domain = g.d ORDER BY q.vt LIMIT each_one) b
-			UNION ALL
-			SELECT * FROM (SELECT q.message_id, q.tenant_id, q.inbox_id,
-			    q.domain, q.vt FROM d.send_q q WHERE g.t < 0
-			    AND q.lease IS NULL AND q.aside = 3
-			    AND q.due_at <= now_at ORDER BY q.due_at LIMIT lim) c) y
-		JOIN d.inbox x ON x.tenant_id = y.tenant_id
-		    AND x.inbox_id = y.inbox_id
-		JOIN d.tenant n ON n.tenant_id = y.tenant_id OFFSET 0) z;
+		SELECT c.*, (row_number() OVER (PARTITION BY c.tenant_id, c.bars > 0
+		    ORDER BY c.vt) - 1) / c.weight AS turn, random() AS toss FROM (
+			SELECT y.message_id, y.tenant_id, y.domain, y.vt, n.weight,
+			    d.claim_bars(x, n, y.domain, skip, rules) AS bars
+			FROM unnest(gt, gi, gd) g(t, i, d) CROSS JOIN LATERAL (
+				SELECT * FROM (SELECT q.message_id, q.tenant_id,
+				    q.inbox_id, q.domain, q.vt FROM d.send_q q
+				    WHERE g.t > 0 AND g.i = 0 AND q.lease IS NULL
+				    AND q.aside = 2 AND q.domain = g.d
+				    AND q.tenant_id = g.t ORDER BY q.vt LIMIT each_one) a
+				UNION ALL
+				SELECT * FROM (SELECT q.message_id, q.tenant_id,
+				    q.inbox_id, q.domain, q.vt FROM d.send_q q
+				    WHERE g.i > 0 AND q.lease IS NULL AND q.aside = 1
+				    AND q.tenant_id = g.t AND q.inbox_id = g.i
+				    AND q.domain = g.d ORDER BY q.vt LIMIT each_one) b
+				UNION ALL
+				SELECT * FROM (SELECT q.message_id, q.tenant_id,
+				    q.inbox_id, q.domain, q.vt FROM d.send_q q
+				    WHERE g.t < 0 AND q.lease IS NULL AND q.aside = 3
+				    AND q.due_at <= now_at
+				    ORDER BY q.due_at LIMIT lim) c) y
+			JOIN d.inbox x ON x.tenant_id = y.tenant_id
+			    AND x.inbox_id = y.inbox_id
+			JOIN d.tenant n ON n.tenant_id = y.tenant_id OFFSET 0) c) z;
 	-- Of a domain that is open again, what its inbox holds back.
 	IF barred_m IS NOT NULL THEN
 		PERFORM d.claim_set_aside(barred_m, barred_t, barred_dom, bars);

@@ -221,6 +221,44 @@ def test_nobody_comes_before_others_for_what_waits_aside(w, x, su, other):
     claim_all(w.wk)
 
 
+def test_tenants_take_turns_at_a_domain(w, x, su, other):
+    """Whatever stands before it: a domain that is slow has a backlog that is
+    older than all that is in line elsewhere."""
+    ms = [approved(w, x) for _ in range(20)]
+    approved(w, other, ["c@y.example"])
+    assert len(claim(w.wk, 1, ["x.example"])[0]) == 1
+    one_of = approved(w, other, ["c@x.example"])
+    approved(w, other, ["c@y.example"])
+    assert len(claim(w.wk, 1, ["x.example"])[0]) == 1
+    assert one(su, "SELECT count(*) FROM d.send_q WHERE aside = 2 "
+               "AND domain = 'x.example'") == 21
+    su.cursor().execute("UPDATE d.send_q SET vt = vt - 1000 "
+                        "WHERE inbox_id = %s", (x.inbox,))
+    got, _ = claim(w.wk, 2)
+    assert {L["t"] for L in got} == {x.tenant, other.tenant}
+    assert one_of["mid"] in {L["mid"] for L in got}
+    # The rest in the order of the line.
+    got += claim(w.wk, 2)[0]
+    assert {L["mid"] for L in got} == {m["mid"] for m in ms[:3] + [one_of]}
+    claim_all(w.wk)
+
+
+def test_more_tenants_at_a_domain_than_a_claim_asks(w, x, su, other):
+    approved(w, x)
+    approved(w, other)
+    approved(w, other, ["c@y.example"])
+    assert len(claim(w.wk, 10, ["x.example"])[0]) == 1
+
+    def some(most):
+        return one(su, "SELECT d.claim_tenants('x.example', %s)", most)
+    both = {x.tenant, other.tenant}
+    assert set(some(5)) == both and len(some(5)) == 2
+    seen = [some(1) for _ in range(1000)]
+    assert {len(v) for v in seen} == {1}
+    assert {v[0] for v in seen} == both  # by chance, none is left out
+    claim_all(w.wk)
+
+
 def test_who_sees_where_mail_waits(w, x, su, other):
     one_tenant = w.operator("queue", "reviewer", other.tenant)
 
