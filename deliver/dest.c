@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "base/codec.h"
 #include "base/xalloc.h"
+#include "deliver/dest_internal.h"
 
 #define FIRST 1 /* sessions at once */
 #define MOST 20
@@ -15,38 +15,9 @@
 #define FAILURES 3 /* in a row */
 #define CLOSED_MS 60000
 #define CLOSED_MAX_MS 600000
-#define BUCKETS 256
 #define FORGET_MS 900000
 #define DESTS_MAX 8192 /* then those at rest are looked for */
-
-struct dest {
-	LIST_ENTRY(dest) link;
-	char domain[256];
-	size_t active, limit;
-	size_t slow; /* of `active` */
-	unsigned failures; /* in a row */
-	size_t waiting; /* turned away since dests_look() */
-	unsigned look; /* of which one */
-	bool proven;
-	bool named; /* by an operator: the smarthost, or a rule's host */
-	bool unlimited; /* the smarthost */
-	bool skipped; /* by the last claim */
-	bool beyond; /* by one that found nothing else */
-	uint64_t closed_until, used_at, closed_for;
-};
-
-LIST_HEAD(dest_list, dest);
-
-struct dests {
-	size_t places, active; /* `active`: with those that are proven */
-	size_t unproven; /* and with the others, and all that are slow */
-	size_t slow; /* of these */
-	size_t n;
-	unsigned look;
-	size_t beyond; /* how many; 0: others may have mail */
-	struct dest *last; /* that was asked for; it often is the next */
-	struct dest_list bucket[BUCKETS];
-};
+#define BEYOND 64 /* of its mail that may wait beyond its places for that */
 
 struct dests *
 dests_new(size_t places)
@@ -55,7 +26,7 @@ dests_new(size_t places)
 	size_t i;
 
 	d->places = places;
-	for (i = 0; i < BUCKETS; i++)
+	for (i = 0; i < DEST_BUCKETS; i++)
 		LIST_INIT(&d->bucket[i]);
 	return d;
 }
@@ -85,7 +56,7 @@ dests_free(struct dests *d)
 
 	if (d == NULL)
 		return;
-	for (i = 0; i < BUCKETS; i++) {
+	for (i = 0; i < DEST_BUCKETS; i++) {
 		while (!LIST_EMPTY(&d->bucket[i]))
 			drop(d, LIST_FIRST(&d->bucket[i]));
 	}
@@ -95,11 +66,11 @@ dests_free(struct dests *d)
 static size_t
 bucket_of(const char *domain)
 {
-	return crc32_ieee(0, domain, strlen(domain)) % BUCKETS;
+	return crc32_ieee(0, domain, strlen(domain)) % DEST_BUCKETS;
 }
 
-static struct dest *
-find(const struct dests *d, const char *domain)
+struct dest *
+dest_find(const struct dests *d, const char *domain)
 {
 	struct dest *x = d->last;
 
@@ -124,7 +95,7 @@ tidy(struct dests *d, uint64_t now)
 	struct dest *x, *next;
 	size_t i;
 
-	for (i = 0; i < BUCKETS; i++) {
+	for (i = 0; i < DEST_BUCKETS; i++) {
 		for (x = LIST_FIRST(&d->bucket[i]); x != NULL; x = next) {
 			next = LIST_NEXT(x, link);
 			if (x->active == 0 && now >= x->used_at + FORGET_MS)
@@ -136,7 +107,7 @@ tidy(struct dests *d, uint64_t now)
 static struct dest *
 get(struct dests *d, const char *domain, uint64_t now)
 {
-	struct dest *x = find(d, domain);
+	struct dest *x = dest_find(d, domain);
 
 	if (x != NULL) {
 		d->last = x;
@@ -156,8 +127,8 @@ get(struct dests *d, const char *domain, uint64_t now)
 }
 
 /* After a closure one message finds out. */
-static size_t
-limit_of(const struct dest *x)
+size_t
+dest_limit(const struct dest *x)
 {
 	if (x->closed_for > 0)
 		return 1;
@@ -167,12 +138,12 @@ limit_of(const struct dest *x)
 static bool
 is_full(const struct dest *x, uint64_t now)
 {
-	return x->active >= limit_of(x) || now < x->closed_until;
+	return x->active >= dest_limit(x) || now < x->closed_until;
 }
 
 /* Does one message find out whether it is back? */
-static bool
-is_tried(const struct dest *x)
+bool
+dest_is_tried(const struct dest *x)
 {
 	return x->closed_for > 0 && x->active > 0;
 }
@@ -213,7 +184,7 @@ dests_are_crowded(const struct dests *d)
 bool
 dest_is_proven(const struct dests *d, const char *domain)
 {
-	const struct dest *x = find(d, domain);
+	const struct dest *x = dest_find(d, domain);
 
 	return x != NULL && x->proven && !x->unlimited;
 }
@@ -222,12 +193,28 @@ void
 dests_look(struct dests *d)
 {
 	d->look++;
+	d->outside = 0;
 }
 
-static size_t
-waiting(const struct dests *d, const struct dest *x)
+size_t
+dest_waiting(const struct dests *d, const struct dest *x)
 {
 	return x->look == d->look ? x->waiting : 0;
+}
+
+size_t
+dest_kept(const struct dests *d, const struct dest *x)
+{
+	return x->look == d->look ? x->kept : 0;
+}
+
+/* So many of it are at hand that more would only wait. */
+size_t
+dest_plenty(const struct dests *d, const struct dest *x)
+{
+	size_t limit = dest_limit(x);
+
+	return (limit < d->places ? limit : d->places) + BEYOND;
 }
 
 /* A domain has so many before others. */
@@ -240,11 +227,13 @@ few(const struct dests *d)
 static enum dest_begun
 turn_away(struct dests *d, struct dest *x, enum dest_begun why)
 {
-	x->waiting = waiting(d, x) + 1;
+	x->waiting = dest_waiting(d, x) + 1;
+	x->kept = dest_kept(d, x);
 	x->look = d->look;
+	d->outside += why == DEST_UNPROVEN;
 	if (why == DEST_UNPROVEN || why == DEST_TRIED || why == DEST_BEHIND)
 		return why;
-	if (x->waiting > limit_of(x))
+	if (x->waiting > dest_limit(x))
 		return DEST_BEHIND;
 	return x->waiting > few(d) && !x->unlimited ? DEST_NEXT : why;
 }
@@ -252,16 +241,19 @@ turn_away(struct dests *d, struct dest *x, enum dest_begun why)
 enum dest_begun
 dest_leave(struct dests *d, const char *domain)
 {
-	struct dest *x = find(d, domain);
+	struct dest *x = dest_find(d, domain);
 
 	BUG_ON(x == NULL);
-	return turn_away(d, x, DEST_BEHIND);
+	x->waiting = dest_waiting(d, x);
+	x->kept = dest_kept(d, x) + 1;
+	x->look = d->look;
+	return x->kept > dest_plenty(d, x) ? DEST_LEFT : DEST_BEHIND;
 }
 
 bool
 dest_has_few(const struct dests *d, const char *domain)
 {
-	const struct dest *x = find(d, domain);
+	const struct dest *x = dest_find(d, domain);
 
 	return x == NULL || x->unlimited || x->active < few(d);
 }
@@ -281,7 +273,8 @@ dest_begin(struct dests *d, const char *domain, uint64_t now)
 	if (!x->proven && d->unproven >= unproven_places(d))
 		return turn_away(d, x, DEST_UNPROVEN);
 	if (is_full(x, now))
-		return turn_away(d, x, is_tried(x) ? DEST_TRIED : DEST_NEXT);
+		return turn_away(
+		    d, x, dest_is_tried(x) ? DEST_TRIED : DEST_NEXT);
 	if (x->proven && !dests_have_room(d))
 		return turn_away(d, x, DEST_FULL);
 	x->used_at = now;
@@ -337,7 +330,7 @@ set_slow(struct dests *d, struct dest *x)
 enum dest_place
 dest_slow(struct dests *d, const char *domain, bool full)
 {
-	struct dest *x = find(d, domain);
+	struct dest *x = dest_find(d, domain);
 
 	if (x == NULL || x->unlimited)
 		return DEST_STAYS;
@@ -351,9 +344,15 @@ dest_slow(struct dests *d, const char *domain, bool full)
 }
 
 bool
+dests_end_slow(const struct dests *d, size_t n)
+{
+	return d->unproven >= unproven_places(d) && n < d->outside;
+}
+
+bool
 dest_long(struct dests *d, const char *domain)
 {
-	struct dest *x = find(d, domain);
+	struct dest *x = dest_find(d, domain);
 
 	if (x == NULL || x->unlimited || !x->proven || !is_movable(d, 1))
 		return false;
@@ -372,9 +371,10 @@ dest_end(struct dests *d, const char *domain, bool slow,
 		d->active--;
 		return;
 	}
-	x = find(d, domain);
+	x = dest_find(d, domain);
 	BUG_ON(x == NULL || x->active == 0);
 	x->active--;
+	x->given++;
 	x->slow -= slow;
 	d->slow -= slow;
 	if (x->proven && !slow)
@@ -411,7 +411,7 @@ dests_open(struct dests *d)
 	struct dest *x;
 	size_t i;
 
-	for (i = 0; i < BUCKETS; i++) {
+	for (i = 0; i < DEST_BUCKETS; i++) {
 		LIST_FOREACH(x, &d->bucket[i], link)
 		{
 			x->failures = 0;
@@ -424,98 +424,7 @@ dests_open(struct dests *d)
 uint64_t
 dest_closed_ms(const struct dests *d, const char *domain, uint64_t now)
 {
-	const struct dest *x = find(d, domain);
+	const struct dest *x = dest_find(d, domain);
 
 	return x != NULL && now < x->closed_until ? x->closed_until - now : 0;
-}
-
-/* Could more of its mail be of use now? */
-static bool
-is_wanted(const struct dests *d, const struct dest *x, uint64_t now)
-{
-	return now >= x->closed_until && !is_tried(x) &&
-	       waiting(d, x) < limit_of(x);
-}
-
-static size_t
-skip(const struct dests *d, struct dest *x, uint64_t now,
-    const char *out[DEST_SKIP_MAX], size_t n)
-{
-	x->skipped = n < DEST_SKIP_MAX && !is_wanted(d, x, now);
-	if (x->skipped)
-		out[n++] = x->domain;
-	return n;
-}
-
-size_t
-dests_skip(struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now)
-{
-	struct dest *x = find(d, DEST_SMARTHOST);
-	size_t i, n = x != NULL ? skip(d, x, now, out, 0) : 0;
-	bool named = true;
-
-	do {
-		for (i = 0; i < BUCKETS; i++) {
-			LIST_FOREACH(x, &d->bucket[i], link)
-			{
-				if (x->named == named && !x->unlimited)
-					n = skip(d, x, now, out, n);
-			}
-		}
-		named = !named;
-	} while (!named);
-	return n;
-}
-
-void
-dests_found_nothing(struct dests *d)
-{
-	struct dest *x;
-	size_t i;
-
-	d->beyond = 0;
-	for (i = 0; i < BUCKETS; i++) {
-		LIST_FOREACH(x, &d->bucket[i], link)
-		{
-			x->beyond = x->skipped;
-			d->beyond += x->beyond;
-		}
-	}
-}
-
-void
-dests_may_find(struct dests *d)
-{
-	d->beyond = 0;
-}
-
-bool
-dest_is_beyond(const struct dests *d, const char *domain)
-{
-	const struct dest *x = find(d, domain);
-
-	return x != NULL && x->beyond;
-}
-
-bool
-dests_seek(const struct dests *d)
-{
-	const struct dest *x;
-	size_t i, same = 0;
-
-	if (d->beyond == 0)
-		return true;
-	for (i = 0; i < BUCKETS; i++) {
-		LIST_FOREACH(x, &d->bucket[i], link)
-		same += x->beyond && x->skipped;
-	}
-	return same < d->beyond;
-}
-
-bool
-dest_is_wanted(const struct dests *d, const char *domain, uint64_t now)
-{
-	const struct dest *x = find(d, domain);
-
-	return x != NULL && x->skipped && is_wanted(d, x, now);
 }

@@ -62,10 +62,12 @@ enum dest_begun {
 	DEST_NEXT, /* all of this domain's are, or others go before it */
 	DEST_BEHIND, /* as many wait before it as the domain may have places */
 	DEST_TRIED, /* another finds out whether it is back */
+	DEST_LEFT, /* by dest_leave(), and more waits than could be of use */
 };
 
 enum dest_begun dest_begin(struct dests *d, const char *domain, uint64_t now);
-/* It is not to begin now, and waits for another of its tenant's (share.h). */
+/* It is not to begin now, and waits for another of its tenant's (share.h):
+ * others' mail for the domain may go. DEST_BEHIND, or DEST_LEFT. */
 enum dest_begun dest_leave(struct dests *d, const char *domain);
 /* It has no more than a quarter of all places: it may go before others. */
 bool dest_has_few(const struct dests *d, const char *domain);
@@ -82,6 +84,11 @@ enum dest_place {
 /* A session takes longer than DEST_SLOW_MS; ask again while it does. `full`:
  * there is no place for others. */
 enum dest_place dest_slow(struct dests *d, const char *domain, bool full);
+/*
+ * Sessions were moved, and take longer than DEST_SLOW_MS; `n` of them end as
+ * others wait for those places. Is one more to end?
+ */
+bool dests_end_slow(const struct dests *d, size_t n);
 /*
  * All places are taken, and a session takes longer than DEST_LONG_MS: it is
  * moved (true) while half of the other places are free, and never ends for it.
@@ -109,6 +116,22 @@ uint64_t dest_closed_ms(
  */
 size_t dests_skip(
     struct dests *d, const char *out[DEST_SKIP_MAX], uint64_t now);
+/* The claim that leaves these out is made. */
+void dests_claimed(struct dests *d, uint64_t now);
+/*
+ * Those of which enough waits are due for a small claim now and then: all that
+ * waits may be one tenant's, and another's is not known. False: none is.
+ * `woken`: mail has come; else those are due that gave back a place, or of
+ * which some is kept back by dest_leave(). The claim is made.
+ */
+struct dests_due {
+	const char *skip[DEST_SKIP_MAX]; /* what it leaves out; dests_skip() */
+	size_t n;
+	size_t given; /* places given back by those that are due */
+};
+bool dests_due(
+    struct dests *d, struct dests_due *due, uint64_t now, bool woken);
+bool dest_is_due(const struct dests *d, const char *domain, uint64_t now);
 /*
  * The claim that left these out found nothing: until dests_may_find() one that
  * leaves out all of them again need not be made, says dests_seek().

@@ -307,7 +307,17 @@ job_is_old(const struct job *job)
 	return job->prepared && clock_mono_ms() - job->fetched_ms > PREPARED_MS;
 }
 
-/* Another may have its place; an answer to the dot is waited for. */
+/* An answer to the dot is waited for. */
+static bool
+end_slow(struct job *job)
+{
+	if (job->client == NULL || job->phase == JOB_GATED)
+		return false;
+	client_abort(job->client, "the next hop is slow, and other mail waits");
+	return true;
+}
+
+/* Another may have its place. */
 static void
 make_place(struct job *job, struct dests *dests, const struct shares *shares)
 {
@@ -321,9 +331,7 @@ make_place(struct job *job, struct dests *dests, const struct shares *shares)
 		job->slow = true;
 		return;
 	case DEST_ENDS:
-		if (job->client != NULL && job->phase != JOB_GATED)
-			client_abort(job->client,
-			    "the next hop is slow, and other mail waits");
+		(void)end_slow(job);
 		return;
 	}
 }
@@ -334,16 +342,19 @@ jobs_make_place(struct job *const *jobs, size_t n, struct dests *dests)
 	bool full = !dests_have_room(dests);
 	uint64_t now = clock_mono_ms();
 	struct shares shares;
-	size_t i;
+	size_t i, ended = 0;
 
 	shares_count(&shares, jobs, n, dests);
 	for (i = 0; i < n; i++) {
 		struct job *job = jobs[i];
 		uint64_t ms = now - (uint64_t)job->began_ms;
 
-		if (job->place == NULL || job->slow)
+		if (job->place == NULL)
 			continue;
-		if (ms > DEST_SLOW_MS)
+		if (job->slow)
+			ended += ms > DEST_SLOW_MS &&
+				 dests_end_slow(dests, ended) && end_slow(job);
+		else if (ms > DEST_SLOW_MS)
 			make_place(job, dests, &shares);
 		else if (full && ms > DEST_LONG_MS)
 			job->slow = dest_long(dests, job->place);
@@ -465,6 +476,12 @@ const struct store_lease *
 job_lease(const struct job *job)
 {
 	return &job->lease;
+}
+
+struct job_turn *
+job_turn(struct job *job)
+{
+	return &job->turn;
 }
 
 const char *

@@ -11,6 +11,7 @@
 #define DELIVER_JOB_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/secret.h"
 #include "deliver/dest.h"
@@ -51,6 +52,12 @@ struct job_context {
 	char smarthost[256]; /* "" = by MX */
 	unsigned short smarthost_port;
 	bool other_smarthost; /* than before the last reload, or login */
+};
+
+/* Whose turn it is, by turn.h: lower is sooner. */
+struct job_turn {
+	uint64_t all; /* for a place */
+	uint64_t way; /* among those that go the same way */
 };
 
 typedef void job_end_fn(void *arg, struct job *job);
@@ -101,6 +108,8 @@ void job_give_up(struct job *job);
 /* Give up at once, whatever state it is in. NULL is fine. */
 void job_free(struct job *job);
 const struct store_lease *job_lease(const struct job *job);
+/* Of the line's; it does nothing with it. */
+struct job_turn *job_turn(struct job *job);
 /* The way it goes, as dest.h names it; good as long as the lease. */
 const char *job_way(const struct job *job);
 

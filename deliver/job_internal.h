@@ -79,6 +79,7 @@ struct job {
 	enum job_no_go no_go;
 	const char *place; /* NULL: it needs none, or waits for one */
 	bool slow; /* it left its place to others */
+	struct job_turn turn;
 	bool preparing, prepared;
 	bool stopping, stale, over;
 	enum dest_outcome outcome;

@@ -7,9 +7,11 @@
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "deliver/dest.h"
+#include "deliver/turn.h"
 
 #define AHEAD_MAX 48 /* made ready before they have a place */
 #define AHEAD_FEW 20 /* then more are */
+#define AHEAD_NEXT 2 /* that are next are, however many are */
 #define HELD_MAX 300 /* jobs; beyond, who waits behind others is given back */
 #define BEHIND_RETRY_S 2
 #define UNPROVEN_KEPT 100 /* that wait for a place; others are given back */
@@ -19,9 +21,16 @@
 struct job *
 line_add(struct line *l, const struct store_lease *lease)
 {
+	struct job *job;
+	size_t i;
+
 	BUG_ON(l->n == LINE_MAX);
-	l->job[l->n++] = job_new(l->ctx, lease, l->left, l->end, l->arg);
-	return l->job[l->n - 1];
+	job = job_new(l->ctx, lease, l->left, l->end, l->arg);
+	i = turn_of(job, l->job, l->n, l->turn);
+	memmove(&l->job[i + 1], &l->job[i], (l->n - i) * sizeof(struct job *));
+	l->job[i] = job;
+	l->n++;
+	return job;
 }
 
 /* In the order they came: the next to begin are those made ready. */
@@ -52,10 +61,13 @@ start(struct line *l, size_t i)
 	if (job_is_old(job)) {
 		l->job[i] =
 		    job_new(l->ctx, job_lease(job), l->left, l->end, l->arg);
+		*job_turn(l->job[i]) = *job_turn(job);
 		job_free(job);
 		job = l->job[i];
 	}
 	job_go(job, job_way(job));
+	if (job_turn(job)->all > l->turn)
+		l->turn = job_turn(job)->all;
 }
 
 /* A domain with many sessions leaves the next place to those with few. */
@@ -80,7 +92,8 @@ static void
 look_ahead(const struct line *l, struct job *job, size_t *made)
 {
 	if (!job_is_prepared(job)) {
-		if (*made >= AHEAD_MAX || l->made >= AHEAD_FEW)
+		if (*made >= AHEAD_MAX ||
+		    (l->made >= AHEAD_FEW && *made >= AHEAD_NEXT))
 			return;
 		job_prepare(job);
 	}
@@ -123,12 +136,14 @@ line_go(struct line *l)
 		case DEST_NEXT:
 			look_ahead(l, job, &ahead);
 			break;
+		case DEST_LEFT:
 		case DEST_TRIED:
 			/* Nothing here would hear of a rule around it. */
 			job_refuse(job, BEHIND_RETRY_S);
 			break;
 		case DEST_FULL:
-			l->ready++;
+			if (l->ready++ == 0)
+				l->turn = job_turn(job)->all;
 			look_ahead(l, job, &ahead);
 			break;
 		case DEST_UNPROVEN:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * line.h - the jobs of a worker, in the order in which they were leased: which
+ * line.h - the jobs of a worker, in the order of their turns (turn.h): which
  * of those that wait begins now, is made ready, waits on, or goes back.
  *
  * A few more than there are places wait here, so that the next is at hand when
@@ -29,10 +29,11 @@ struct line {
 	/* As line_go() left it: jobs that wait for nothing but a place; that
 	 * wait and are made ready; that wait for a place of the unproven. */
 	size_t ready, made, unproven;
+	uint64_t turn; /* of the next that waits for nothing but a place */
 	struct shares shares; /* as line_go() found them */
 };
 
-/* The job of a new lease, at the end; there is room for it. */
+/* The job of a new lease, where its turn is; there is room for it. */
 struct job *line_add(struct line *l, const struct store_lease *lease);
 /* It has no place any more: what it says of its destination counts. */
 void line_leave(struct line *l, struct job *job);

@@ -44,6 +44,7 @@
 #define READY_MAX 80 /* leased, until there is a place */
 #define READY_FEW 40 /* then more are claimed */
 #define LOOK_MS 200 /* between looks behind a long line */
+#define DUE_ROWS 2 /* of one more tenant */
 #define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
 
 struct worker {
@@ -65,6 +66,8 @@ struct worker {
 	uint64_t claimed_ms;
 	const char *reason; /* of the next claim: "poll" or "wake" */
 	bool again; /* woken while a claim ran */
+	bool woken; /* since it last looked for others' mail */
+	bool looking; /* the claim under way does */
 	bool missed; /* a domain it left out could be had meanwhile */
 	bool more; /* the last claim left some for the next */
 	bool dry; /* it left nothing for us */
@@ -73,6 +76,7 @@ struct worker {
 };
 
 static void claim(struct worker *w, bool turning);
+static void look(struct worker *w);
 
 /* A third of the lease: two beats may be lost. */
 static unsigned
@@ -110,6 +114,8 @@ go_on(struct worker *w, const char *way)
 	/* The next batch while some of the last are left. */
 	if (w->claim_op == NULL && !w->dry && w->line.ready <= READY_FEW)
 		claim(w, true);
+	if (dest_is_due(w->dests, way, clock_mono_ms()))
+		look(w);
 }
 
 /* What it was told is not stored yet; the next can begin. */
@@ -134,6 +140,20 @@ on_job_end(void *arg, struct job *job)
 	else
 		go_on(w, job_way(job));
 	job_free(job);
+}
+
+/* What that found says nothing of other mail: a claim is as due as it was. */
+static void
+after_look(struct worker *w)
+{
+	w->looking = false;
+	if (w->again) {
+		w->again = false;
+		w->reason = "wake";
+		loop_timer_set(w->poll, WAKE_GAP_MS);
+	}
+	if (!w->dry && w->line.ready <= READY_FEW)
+		claim(w, true);
 }
 
 static void
@@ -162,6 +182,10 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 		return;
 	}
 	line_go(&w->line);
+	if (w->looking) {
+		after_look(w);
+		return;
+	}
 	more = more || n == CLAIM_ROWS;
 	w->more = more;
 	w->dry = st == RELAY_DONE && !more && !w->missed;
@@ -174,6 +198,36 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 		loop_timer_set(
 		    w->poll, more || w->again ? WAKE_GAP_MS : POLL_MS);
 	w->again = false;
+	look(w);
+}
+
+/*
+ * Of ways of which enough waits here a few more are claimed: what waits may be
+ * all one tenant's. Where places are given back slowly it would be long until
+ * another's is known.
+ */
+static void
+look(struct worker *w)
+{
+	struct dests_due due;
+	size_t rows;
+	bool any;
+
+	if (w->stopping || w->claim_op != NULL ||
+	    w->line.ready >= READY_MAX + CLAIM_ROWS ||
+	    w->line.n + CLAIM_ROWS > LINE_MAX)
+		return;
+	any = dests_due(w->dests, &due, clock_mono_ms(), w->woken);
+	w->woken = false;
+	if (!any)
+		return;
+	rows = due.given > DUE_ROWS ? due.given : DUE_ROWS;
+	if (rows > CLAIM_ROWS)
+		rows = CLAIM_ROWS;
+	w->looking = true;
+	w->claim_op = relay_claim(w->ctx.relay, w->name, (int)rows,
+	    (int)(w->ctx.conf->deliver_lease / 1000), due.skip, due.n,
+	    on_claimed, w);
 }
 
 /*
@@ -233,6 +287,7 @@ claim(struct worker *w, bool turning)
 	}
 	w->claimed_ms = clock_mono_ms();
 	w->missed = false;
+	dests_claimed(w->dests, w->claimed_ms);
 	w->claim_op = relay_claim(w->ctx.relay, w->name, CLAIM_ROWS,
 	    (int)(w->ctx.conf->deliver_lease / 1000), skip, n, on_claimed, w);
 }
@@ -242,11 +297,16 @@ poll_now(void *arg)
 {
 	struct worker *w = arg;
 
+	if (w->looking) {
+		loop_timer_set(w->poll, WAKE_GAP_MS);
+		return;
+	}
 	/* Time has passed: there may be something where there was nothing. */
 	if (!w->more)
 		dests_may_find(w->dests);
 	w->more = false;
 	claim(w, false);
+	look(w);
 }
 
 /* Mail is due now, somebody says. */
@@ -256,6 +316,7 @@ wake_now(void *arg)
 	struct worker *w = arg;
 
 	w->dry = false;
+	w->woken = true;
 	dests_may_find(w->dests);
 	if (w->claim_op != NULL) {
 		w->again = true;

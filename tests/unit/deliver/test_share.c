@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
+#include "base/clock.h"
+#include "deliver/client.h"
 #include "deliver/job_internal.h"
 #include "deliver/share.h"
 
@@ -147,6 +149,109 @@ test_hosts_that_hang(void **state)
 	assert_int_equal(fill(h, THEIRS, "e.example"), PLACES);
 }
 
+/* What waits for a tenant's share keeps no other's from being claimed. */
+static void
+test_others_are_claimed(void **state)
+{
+	static const char *const hosts[] = { "a.example", "b.example",
+		"c.example", "d.example" };
+	struct house *h = *state;
+	struct dests_due due;
+	const char *skip[DEST_SKIP_MAX];
+	struct shares s;
+	struct job *job = xcalloc(1, sizeof(*job));
+	uint64_t now = 1000;
+	size_t i;
+
+	prove(h, "live.example");
+	for (i = 0; i < 4; i++)
+		prove(h, hosts[i]);
+	for (i = 0; i < 3; i++) {
+		(void)fill(h, THEIRS, hosts[i]);
+		hang(h);
+	}
+	assert_int_equal(fill(h, THEIRS, hosts[3]), PLACES / 2);
+	job->ctx = &h->ctx;
+	job->lease.tenant = THEIRS;
+	(void)snprintf(
+	    job->lease.domain, sizeof(job->lease.domain), "%s", "live.example");
+	shares_count(&s, h->jobs, h->n, h->dests);
+	dests_look(h->dests);
+	for (i = 0; i < 3 * PLACES; i++)
+		assert_int_equal(
+		    share_begin(&s, h->dests, job, now), DEST_BEHIND);
+	/* Enough of theirs waits; now and then a few more are asked for. */
+	(void)dests_skip(h->dests, skip, now);
+	dests_claimed(h->dests, now);
+	assert_true(dests_due(h->dests, &due, now, false));
+	for (i = 0; i < due.n; i++)
+		assert_string_not_equal(due.skip[i], "live.example");
+	assert_false(dests_due(h->dests, &due, now, false));
+	assert_true(dests_due(h->dests, &due, now + 100, false));
+	/* Theirs would fill the line for that: it goes back. */
+	for (i = 0; i < 10 * PLACES &&
+		    share_begin(&s, h->dests, job, now) == DEST_BEHIND;
+	     i++)
+		;
+	assert_int_equal(share_begin(&s, h->dests, job, now), DEST_LEFT);
+	assert_true(dests_due(h->dests, &due, now + 200, false));
+	assert_int_equal(fill(h, OURS, "live.example"), PLACES / 2);
+	free(job);
+}
+
+static size_t aborted;
+
+void __wrap_client_abort(struct client *c, const char *why);
+
+void
+__wrap_client_abort(struct client *c, const char *why)
+{
+	(void)c;
+	assert_non_null(why);
+	aborted++;
+}
+
+/*
+ * Hosts of those that are well have all places of the unproven with sessions
+ * that are slow: some end, as many as others wait, and none that had its dot.
+ */
+static void
+test_slow_ones_end(void **state)
+{
+	char name[32];
+	struct house *h = *state;
+	size_t i, k;
+	int client;
+
+	for (i = 0; i < 6; i++) {
+		(void)snprintf(name, sizeof(name), "h%zu.example", i);
+		prove(h, name);
+		assert_int_equal(fill(h, 10 + (int)i, name), PLACES);
+		for (k = 0; k < h->n; k++) {
+			struct job *job = h->jobs[k];
+
+			job->client = (struct client *)(void *)&client;
+			job->began_ms =
+			    (int64_t)clock_mono_ms() - DEST_SLOW_MS - 1000;
+		}
+		jobs_make_place(h->jobs, h->n, h->dests);
+	}
+	for (i = 0; i < h->n; i++)
+		assert_true(h->jobs[i]->slow);
+	assert_int_equal(aborted, 0);
+	/* Nobody waits. */
+	jobs_make_place(h->jobs, h->n, h->dests);
+	assert_int_equal(aborted, 0);
+	dests_look(h->dests);
+	assert_int_equal(dest_begin(h->dests, "x.example", 0), DEST_UNPROVEN);
+	assert_int_equal(dest_begin(h->dests, "y.example", 0), DEST_UNPROVEN);
+	h->jobs[0]->phase = JOB_GATED;
+	jobs_make_place(h->jobs, h->n, h->dests);
+	assert_int_equal(aborted, 2);
+	for (i = 0; i < h->n; i++)
+		h->jobs[i]->client = NULL;
+}
+
 /* All mail goes by the smarthost: it has no places to share. */
 static void
 test_the_smarthost(void **state)
@@ -175,6 +280,10 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 		    test_hosts_that_hang, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_others_are_claimed, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_slow_ones_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 		    test_the_smarthost, setup, teardown),
 	};
