@@ -148,7 +148,7 @@ ctl_provision_rotate(struct ctl *ctl, const struct ctl_args *args)
 {
 	unsigned char hash[32];
 	struct secret s = { 0 };
-	int64_t tenant, key;
+	int64_t tenant = 0, key = 0;
 	int rc = find(ctl, args, &tenant, &key);
 
 	if (rc != 0)
