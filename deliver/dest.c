@@ -189,6 +189,27 @@ dest_is_proven(const struct dests *d, const char *domain)
 	return x != NULL && x->proven && !x->unlimited;
 }
 
+bool
+dest_is_new(const struct dests *d, const char *domain)
+{
+	const struct dest *x = dest_find(d, domain);
+
+	return *domain != '\0' && strcmp(domain, DEST_SMARTHOST) != 0 &&
+	       (x == NULL || !x->proven);
+}
+
+bool
+dests_are_most(const struct dests *d, size_t n)
+{
+	return n * 4 >= unproven_places(d) * 3;
+}
+
+bool
+dests_are_tight(const struct dests *d)
+{
+	return dests_are_most(d, d->unproven);
+}
+
 void
 dests_look(struct dests *d)
 {
@@ -248,6 +269,12 @@ dest_leave(struct dests *d, const char *domain)
 	x->kept = dest_kept(d, x) + 1;
 	x->look = d->look;
 	return x->kept > dest_plenty(d, x) ? DEST_LEFT : DEST_BEHIND;
+}
+
+enum dest_begun
+dest_wait(struct dests *d, const char *domain, uint64_t now)
+{
+	return turn_away(d, get(d, domain, now), DEST_UNPROVEN);
 }
 
 bool

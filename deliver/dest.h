@@ -97,6 +97,14 @@ bool dest_long(struct dests *d, const char *domain);
 /* Is there a place for one that is proven? */
 bool dests_have_room(const struct dests *d);
 bool dest_is_proven(const struct dests *d, const char *domain);
+/* It takes a place of those that never took anything. */
+bool dest_is_new(const struct dests *d, const char *domain);
+/* So many of those places are three quarters of them, or more. */
+bool dests_are_most(const struct dests *d, size_t n);
+/* So many are taken. */
+bool dests_are_tight(const struct dests *d);
+/* It is new, and waits for another of its tenant's: DEST_UNPROVEN. */
+enum dest_begun dest_wait(struct dests *d, const char *domain, uint64_t now);
 /*
  * Many sessions take long, and were moved; would those in all places take as
  * long, not all of them could be.

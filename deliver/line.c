@@ -17,6 +17,8 @@
 #define UNPROVEN_KEPT 100 /* that wait for a place; others are given back */
 #define UNPROVEN_FEW 50 /* then more are claimed at once */
 #define UNPROVEN_RETRY_S 2
+#define UNPROVEN_LONG_S 30 /* at most, as their places are given back slowly   \
+			    */
 
 struct job *
 line_add(struct line *l, const struct store_lease *lease)
@@ -30,6 +32,7 @@ line_add(struct line *l, const struct store_lease *lease)
 	memmove(&l->job[i + 1], &l->job[i], (l->n - i) * sizeof(struct job *));
 	l->job[i] = job;
 	l->n++;
+	l->news = l->news || !dest_is_new(l->dests, job_way(job));
 	return job;
 }
 
@@ -47,9 +50,45 @@ line_remove(struct line *l, struct job *job)
 }
 
 bool
+line_news(struct line *l)
+{
+	bool news = l->news;
+
+	l->news = false;
+	return news;
+}
+
+bool
 line_is_long(const struct line *l)
 {
 	return l->unproven > UNPROVEN_FEW;
+}
+
+/* A place of the unproven was had. */
+static void
+note_unproven(struct line *l)
+{
+	uint64_t now = clock_mono_ms();
+
+	if (l->unproven_ms > 0)
+		l->apart_ms = (l->apart_ms * 7 + now - l->unproven_ms) / 8;
+	l->unproven_ms = now;
+	l->news = true;
+}
+
+/* What goes back comes again when those that are kept will have begun. */
+static int
+unproven_retry_s(const struct line *l, uint64_t now)
+{
+	uint64_t apart = now - l->unproven_ms;
+
+	if (apart < l->apart_ms)
+		apart = l->apart_ms;
+	if (apart * UNPROVEN_KEPT < UNPROVEN_RETRY_S * 1000)
+		return UNPROVEN_RETRY_S;
+	if (apart * UNPROVEN_KEPT > UNPROVEN_LONG_S * 1000)
+		return UNPROVEN_LONG_S;
+	return (int)(apart * UNPROVEN_KEPT / 1000);
 }
 
 /* There is a place for the job. */
@@ -65,6 +104,8 @@ start(struct line *l, size_t i)
 		job_free(job);
 		job = l->job[i];
 	}
+	if (dest_is_new(l->dests, job_way(job)))
+		note_unproven(l);
 	job_go(job, job_way(job));
 	if (job_turn(job)->all > l->turn)
 		l->turn = job_turn(job)->all;
@@ -149,7 +190,7 @@ line_go(struct line *l)
 		case DEST_UNPROVEN:
 			/* A few wait here, the others where none do. */
 			if (unproven++ >= UNPROVEN_KEPT)
-				job_refuse(job, UNPROVEN_RETRY_S);
+				job_refuse(job, unproven_retry_s(l, now));
 			break;
 		}
 	}

@@ -30,7 +30,10 @@ struct line {
 	 * wait and are made ready; that wait for a place of the unproven. */
 	size_t ready, made, unproven;
 	uint64_t turn; /* of the next that waits for nothing but a place */
+	uint64_t unproven_ms; /* when one got a place of the unproven last */
+	uint64_t apart_ms; /* how far apart these were of late */
 	struct shares shares; /* as line_go() found them */
+	bool news; /* for line_news() */
 };
 
 /* The job of a new lease, where its turn is; there is room for it. */
@@ -41,8 +44,9 @@ void line_leave(struct line *l, struct job *job);
 void line_remove(struct line *l, struct job *job);
 /* Something has changed: begin what may begin. */
 void line_go(struct line *l);
-/* May more be claimed, for all that waits for a place of the unproven? Of what
- * is claimed then most would be given back, and come again. */
+/* Enough waits for a place of the unproven: more of it would be given back. */
 bool line_is_long(const struct line *l);
+/* Since it was last asked, was a job added that needs none, or got one? */
+bool line_news(struct line *l);
 
 #endif

@@ -43,7 +43,7 @@
 #define CLAIM_ROWS 50
 #define READY_MAX 80 /* leased, until there is a place */
 #define READY_FEW 40 /* then more are claimed */
-#define LOOK_MS 200 /* between looks behind a long line */
+#define LOOK_MS 50 /* between looks behind a long line */
 #define DUE_ROWS 2 /* of one more tenant */
 #define WAKE_GAP_MS 5 /* no flood of messages makes a flood of claims */
 
@@ -71,6 +71,7 @@ struct worker {
 	bool missed; /* a domain it left out could be had meanwhile */
 	bool more; /* the last claim left some for the next */
 	bool dry; /* it left nothing for us */
+	bool stale; /* it brought only more of what waits here already */
 	bool stopping;
 	enum { DRAIN_GRACE, DRAIN_DOTS, DRAIN_LAST } draining;
 };
@@ -182,6 +183,7 @@ on_claimed(void *arg, enum relay_status st, const struct store_lease *v,
 		return;
 	}
 	line_go(&w->line);
+	w->stale = !line_news(&w->line);
 	if (w->looking) {
 		after_look(w);
 		return;
@@ -243,15 +245,17 @@ has_room(const struct worker *w, bool turning)
 }
 
 /*
- * Enough waits for a place of the unproven. Of more of it most would be given
- * back, and come again: it is claimed no more than so often.
+ * Enough waits for a place of the unproven, and the last claim brought nothing
+ * else. Of more of it most would be given back, and come again.
  */
 static uint64_t
 looks_in_ms(const struct worker *w)
 {
 	uint64_t since = clock_mono_ms() - w->claimed_ms;
 
-	return line_is_long(&w->line) && since < LOOK_MS ? LOOK_MS - since : 0;
+	return w->stale && line_is_long(&w->line) && since < LOOK_MS
+		   ? LOOK_MS - since
+		   : 0;
 }
 
 static void

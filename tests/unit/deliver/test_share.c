@@ -149,6 +149,45 @@ test_hosts_that_hang(void **state)
 	assert_int_equal(fill(h, THEIRS, "e.example"), PLACES);
 }
 
+/* Whoever sends to many domains that are new leaves room for others' first
+ * mail to one: a quarter of these places. */
+static void
+test_new_domains(void **state)
+{
+	const size_t most = PLACES * DEST_UNPROVEN_SHARE * 3 / 4;
+	struct house *h = *state;
+	struct shares s;
+	size_t i, begun = 0;
+
+	for (h->n = 0; h->n < most + 20; h->n++) {
+		struct job *job = xcalloc(1, sizeof(*job));
+
+		h->jobs[h->n] = job;
+		job->ctx = &h->ctx;
+		job->lease.tenant = THEIRS;
+		(void)snprintf(job->lease.domain, sizeof(job->lease.domain),
+		    "d%zu.example", h->n);
+	}
+	/* All in one look at the line. */
+	shares_count(&s, h->jobs, h->n, h->dests);
+	for (i = 0; i < h->n; i++) {
+		if (share_begin(&s, h->dests, h->jobs[i], 0) != DEST_BEGUN)
+			continue;
+		h->jobs[i]->place = h->jobs[i]->lease.domain;
+		begun++;
+	}
+	assert_int_equal(begun, most);
+	shares_count(&s, h->jobs, h->n, h->dests);
+	assert_int_equal(
+	    share_begin(&s, h->dests, h->jobs[h->n - 1], 0), DEST_UNPROVEN);
+	assert_int_equal(fill(h, OURS, "ours.example"), 1);
+	/* One that was given back is theirs again. */
+	dest_end(h->dests, h->jobs[0]->place, false, DEST_NOTHING, 0);
+	h->jobs[0]->place = NULL;
+	shares_count(&s, h->jobs, h->n, h->dests);
+	assert_int_equal(share_begin(&s, h->dests, h->jobs[0], 0), DEST_BEGUN);
+}
+
 /* What waits for a tenant's share keeps no other's from being claimed. */
 static void
 test_others_are_claimed(void **state)
@@ -259,7 +298,12 @@ test_the_smarthost(void **state)
 	struct house *h = *state;
 	struct job *job = xcalloc(1, sizeof(*job));
 	struct shares s = {
-		.row = { { THEIRS, PLACES, PLACES } }, .n = 1, .dests = h->dests
+		.row = { { .tenant = THEIRS,
+		    .active = PLACES,
+		    .slow = PLACES } },
+		.n = 1,
+		.dests = h->dests,
+		.crowded = true,
 	};
 	int i;
 
@@ -280,6 +324,8 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 		    test_hosts_that_hang, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_new_domains, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 		    test_others_are_claimed, setup, teardown),
 		cmocka_unit_test_setup_teardown(
