@@ -396,11 +396,13 @@ BEGIN
 	RETURN free;
 END $$;
 
--- Takes the next place of its tenant for each of these messages, whose tenants
--- are in order: so nobody waits for a place in a ring with another. A tenant
+-- Takes the next places of its tenant for each of these messages, whose tenants
+-- are in order: so nobody waits for a place in a ring with another. A message has
+-- one for each recipient, a `unit` apart, or a tenant that writes to a hundred
+-- would have a hundred turns for another's one; the last of them is told. A tenant
 -- without a backlog comes where the queue stands, however much another has
 -- waiting since before; a place a day ahead is of a clock that was wrong.
-CREATE FUNCTION d.places(g d.leaving[], steps float8[], stands float8)
+CREATE FUNCTION d.places(g d.leaving[], units float8[], stands float8)
 	RETURNS float8[] LANGUAGE plpgsql AS $$
 DECLARE
 	ahead float8 := extract(epoch FROM clock_timestamp()) + 86400;
@@ -408,7 +410,8 @@ DECLARE
 	n int := cardinality(g);
 	i int := 1; -- the first of its tenant
 	last int;
-	rest float8; -- what those behind it take
+	step float8; -- what it takes itself
+	rest float8; -- what those behind it do
 	place float8;
 BEGIN
 	WHILE i <= n LOOP
@@ -416,17 +419,18 @@ BEGIN
 		rest := 0;
 		WHILE last < n AND (g[last + 1]).t = (g[i]).t LOOP
 			last := last + 1;
-			rest := rest + steps[last];
+			rest := rest + units[last] * cardinality((g[last]).rcpt);
 		END LOOP;
+		step := units[i] * cardinality((g[i]).rcpt);
 		INSERT INTO d.fair AS f (tenant_id, vt)
-		    VALUES ((g[i]).t, stands + rest)
-		    ON CONFLICT (tenant_id) DO UPDATE SET vt = greatest(stands,
-		    CASE WHEN f.vt < ahead THEN f.vt END + steps[i]) + rest
+		    VALUES ((g[i]).t, stands + step - units[i] + rest)
+		    ON CONFLICT (tenant_id) DO UPDATE SET vt = greatest(stands
+		    - units[i], CASE WHEN f.vt < ahead THEN f.vt END) + step + rest
 		    RETURNING f.vt - rest INTO place;
 		got := got || place;
 		WHILE i < last LOOP
 			i := i + 1;
-			place := place + steps[i];
+			place := place + units[i] * cardinality((g[i]).rcpt);
 			got := got || place;
 		END LOOP;
 		i := last + 1;
@@ -445,6 +449,7 @@ CREATE FUNCTION d.enqueue(g d.leaving[], due timestamptz) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS $$
 DECLARE
+	units float8[];
 	vts float8[];
 	lo uuid := (g[1]).mid;
 	hi uuid := lo;
@@ -453,10 +458,11 @@ BEGIN
 		lo := least(lo, (g[i]).mid);
 		hi := greatest(hi, (g[i]).mid);
 	END LOOP;
-	vts := d.places(g, ARRAY(SELECT (0.001::float8 + x.size / 52428800.0::float8)
+	units := ARRAY(SELECT (0.001::float8 + x.size / 52428800.0::float8)
 	    / n.weight FROM unnest(g) WITH ORDINALITY x
-	    JOIN d.tenant n ON n.tenant_id = x.t ORDER BY x.ordinality),
-	    least(extract(epoch FROM due), (SELECT min(q.vt) FROM d.send_q q
+	    JOIN d.tenant n ON n.tenant_id = x.t ORDER BY x.ordinality);
+	vts := d.places(g, units, least(extract(epoch FROM due),
+	    (SELECT min(q.vt) FROM d.send_q q
 	    WHERE q.lease IS NULL AND q.aside = 0)));
 	INSERT INTO d.delivery (message_id, tenant_id, inbox_id, ix, domain, canon)
 	    SELECT x.mid, x.t, x.i, a.ix, d.domain_of(a.a), d.canon(a.a)
@@ -470,12 +476,13 @@ BEGIN
 	    round, digest, vt, due_at, give_up_at, stale_at, mode, aside)
 	    SELECT x.mid, x.t, x.i, y.domain, x.v, x.r, x.digest,
 	    CASE WHEN z.at > due THEN greatest(x.vt, extract(epoch FROM z.at))
-	        ELSE x.vt END, z.at, z.at + d.give_up_after(),
+	        ELSE x.vt - x.unit * (cardinality(x.rcpt) - y.ix) END, z.at,
+	    z.at + d.give_up_after(),
 	    least(e.at + n.approve_ttl, to_timestamp(e.expiry / 1000000.0),
 	    to_timestamp(nullif(x.not_after, 0) / 1000000.0)), e.mode,
 	    CASE WHEN z.at > clock_timestamp() THEN 3 ELSE 0 END
-	    FROM unnest(g, vts) x (mid, t, i, v, r, digest, rcpt, size, send_at,
-	        not_after, mode, mode_epoch, risk, vt)
+	    FROM unnest(g, vts, units) x (mid, t, i, v, r, digest, rcpt, size,
+	        send_at, not_after, mode, mode_epoch, risk, vt, unit)
 	    JOIN LATERAL (SELECT e.at, e.expiry, e.mode FROM d.release e
 	        WHERE e.message_id = x.mid AND d.within(e.message_id, lo, hi)
 	        AND e.tenant_id = x.t AND e.version = x.v AND e.round = x.r
@@ -483,9 +490,10 @@ BEGIN
 	    JOIN d.tenant n ON n.tenant_id = x.t
 	    CROSS JOIN LATERAL (SELECT greatest(due,
 	        to_timestamp(x.send_at / 1000000.0)) AS at) z
-	    CROSS JOIN LATERAL (SELECT DISTINCT v.domain FROM d.delivery v
+	    CROSS JOIN LATERAL (SELECT v.domain, min(v.ix) AS ix
+	        FROM d.delivery v
 	        WHERE v.message_id = x.mid AND d.within(v.message_id, lo, hi)
-	        AND v.tenant_id = x.t AND v.status IN (0, 4)) y
+	        AND v.tenant_id = x.t AND v.status IN (0, 4) GROUP BY v.domain) y
 	    ON CONFLICT DO NOTHING;
 END $$;
 

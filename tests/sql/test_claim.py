@@ -259,6 +259,29 @@ def test_more_tenants_at_a_domain_than_a_claim_asks(w, x, su, other):
     claim_all(w.wk)
 
 
+def test_a_message_to_many_has_a_turn_for_each(w, x, su, other):
+    """Not all of them one turn, while another's next message waits."""
+    many = [approved(w, x, ["a@%s.example" % n for n in "uvwxyz"])
+            for _ in range(2)]
+    few = [approved(w, other, ["c@y.example"]) for _ in range(4)]
+    got = []
+    for _ in range(4):
+        got += [L["mid"] for L in claim(w.wk, 2)[0]]
+    assert sorted(got[:8]) == sorted(
+        [many[0]["mid"]] * 4 + [m["mid"] for m in few])
+    # The second comes behind all of the first.
+    assert [L["mid"] for L in claim(w.wk, 2)[0]] == [many[0]["mid"]] * 2
+    assert [L["mid"] for L in claim(w.wk, 6)[0]] == [many[1]["mid"]] * 6
+    # Who had no backlog has no turns before those who wait.
+    first = approved(w, other, ["c@y.example"])
+    many = approved(w, x, ["a@%s.example" % n for n in "uvwxyz"])
+    second = approved(w, other, ["c@y.example"])
+    got = [L["mid"] for L in claim(w.wk, 4)[0]]
+    assert sorted(got) == sorted([first["mid"], second["mid"]]
+                                 + [many["mid"]] * 2)
+    claim_all(w.wk)
+
+
 def test_who_sees_where_mail_waits(w, x, su, other):
     one_tenant = w.operator("queue", "reviewer", other.tenant)
 
