@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/conf_parse.h"
+#include "base/conf_range.h"
 #include "base/str.h"
 #include "base/xalloc.h"
 
@@ -474,10 +475,8 @@ conf_check(const struct conf *conf, const char *program, struct err *err)
 		    "full, hashed or off");
 		return false;
 	}
-	if (conf->admin_undo > 120 * 1000) {
-		err_set(err, EINVAL, "admin.undo: at most 120s");
+	if (!conf_durations_fit(conf, err))
 		return false;
-	}
 	if (!is_one_of(conf->redis_down, "local closed")) {
 		err_set(err, EINVAL, "redis.down: local or closed");
 		return false;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/codec.h"
+#include "base/conf_parse.h"
 #include "base/errors.h"
 #include "base/str.h"
 #include "base/xalloc.h"
@@ -49,6 +50,37 @@ ctl_number(const struct ctl *ctl, const struct ctl_args *args, const char *name,
 		return -1;
 	}
 	return (int64_t)v;
+}
+
+#define DURATION_MAX 24
+
+static const char *
+duration_text(char out[DURATION_MAX], int64_t s)
+{
+	bool days = s % CTL_DAY == 0;
+
+	(void)snprintf(out, DURATION_MAX, "%lld%s",
+	    (long long)(days ? s / CTL_DAY : s), days ? "d" : "s");
+	return out;
+}
+
+int64_t
+ctl_seconds(const struct ctl *ctl, const struct ctl_args *args,
+    const char *name, int64_t min, int64_t max, int64_t def)
+{
+	const char *text = ctl_option(args, name);
+	char from[DURATION_MAX], to[DURATION_MAX];
+	int64_t ms = 0;
+
+	if (text == NULL)
+		return def;
+	if (conf_parse(CONF_TYPE_duration, text, &ms, NULL) && ms % 1000 == 0 &&
+	    ms / 1000 >= min && ms / 1000 <= max)
+		return ms / 1000;
+	(void)ctl_misused(ctl,
+	    "--%s: whole seconds from %s to %s, such as 90s, 5m, 2h or 7d",
+	    name, duration_text(from, min), duration_text(to, max));
+	return -1;
 }
 
 PRINTF_LIKE(2, 0)

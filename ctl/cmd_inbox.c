@@ -85,19 +85,19 @@ ctl_inbox_show(struct ctl *ctl, const struct ctl_args *args)
 
 /* --hold, in seconds; 0 gives it back, null when absent. False: reported. */
 static bool
-read_hold(const struct ctl *ctl, const char *text, struct manage_arg *out)
+read_hold(
+    const struct ctl *ctl, const struct ctl_args *args, struct manage_arg *out)
 {
-	int64_t ms = 0;
-	struct err err = { 0 };
+	const char *text = ctl_option(args, "hold");
+	int64_t s = 0;
 
-	if (text != NULL && strcmp(text, OF_TENANT) != 0 &&
-	    !conf_parse(CONF_TYPE_duration, text, &ms, &err)) {
-		(void)ctl_misused(ctl, "--hold: %s", err.text);
-		return false;
-	}
-	if (text != NULL)
-		*out = (struct manage_arg)MANAGE_ARG_I32(ms / 1000);
-	return true;
+	if (text == NULL)
+		return true;
+	if (strcmp(text, OF_TENANT) != 0)
+		s = ctl_seconds(
+		    ctl, args, "hold", CTL_HOLD_MIN, CTL_HOLD_MAX, 0);
+	*out = (struct manage_arg)MANAGE_ARG_I32(s);
+	return s >= 0;
 }
 
 /* --overseer as it is to be written to; "" for none. False: reported. */
@@ -169,7 +169,7 @@ ctl_inbox_set(struct ctl *ctl, const struct ctl_args *args)
 		return ctl_inbox_show(ctl, args);
 	if (approvals != NULL && strcmp(approvals, OF_TENANT) != 0)
 		n = ctl_number(ctl, args, "approvals", 2, -1);
-	if (n == -1 || !read_hold(ctl, ctl_option(args, "hold"), &hold) ||
+	if (n == -1 || !read_hold(ctl, args, &hold) ||
 	    !read_overseer(ctl, overseer, address) ||
 	    !read_switch(ctl, args, "full-key-smtp", &wide) ||
 	    !read_switch(ctl, args, "retry-uncertain", &retry) ||

@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/conf_parse.h"
 #include "ctl/ctl.h"
 #include "seal/keyfile.h"
 #include "seal/stored.h"
 
 #define SMTP_PORT 25
+#define EXPIRES_MAX ((int64_t)3650 * CTL_DAY)
+#define NO_END "until removed" /* what people see of a rule without end */
 
 struct wish {
 	int64_t tenant, inbox;
@@ -18,7 +19,7 @@ struct wish {
 	unsigned long long port;
 	const char *login;
 	struct buf sealed;
-	int64_t expires_ms;
+	int64_t expires_s; /* 0: when it is removed */
 };
 
 /* "host[:port]" or "[v6][:port]". */
@@ -94,15 +95,11 @@ read_wish(struct ctl *ctl, const struct ctl_args *args, struct wish *w,
 	const char *slug = ctl_option(args, "tenant");
 	const char *inbox = ctl_option(args, "inbox");
 	const char *via = ctl_option(args, "via");
-	const char *expires = ctl_option(args, "expires");
-	struct err err = { 0 };
 
 	w->login = ctl_option(args, "login");
-	if (expires != NULL &&
-	    !conf_parse(CONF_TYPE_duration, expires, &w->expires_ms, &err)) {
-		(void)ctl_misused(ctl, "%s", err.text);
+	w->expires_s = ctl_seconds(ctl, args, "expires", 1, EXPIRES_MAX, 0);
+	if (w->expires_s < 0)
 		return false;
-	}
 	if (slug != NULL && inbox != NULL) {
 		(void)ctl_misused(ctl, "--tenant or --inbox, not both");
 		return false;
@@ -124,7 +121,7 @@ add(struct ctl *ctl, const struct ctl_args *args, const struct wish *w,
 	const struct manage_arg tenant = MANAGE_ARG_I64(w->tenant);
 	const struct manage_arg inbox = MANAGE_ARG_I64(w->inbox);
 	const struct manage_arg port = MANAGE_ARG_I32((int64_t)w->port);
-	const struct manage_arg until = MANAGE_ARG_I32(w->expires_ms / 1000);
+	const struct manage_arg until = MANAGE_ARG_I32(w->expires_s);
 	const bool via = w->host[0] != '\0';
 	const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
 		w->tenant != 0 ? tenant : none, w->inbox != 0 ? inbox : none,
@@ -132,7 +129,7 @@ add(struct ctl *ctl, const struct ctl_args *args, const struct wish *w,
 		MANAGE_ARG_TEXT(via ? w->host : NULL), via ? port : none,
 		MANAGE_ARG_TEXT(w->login),
 		MANAGE_ARG_BYTES(w->sealed.p, w->sealed.n),
-		w->expires_ms > 0 ? until : none,
+		w->expires_s > 0 ? until : none,
 		MANAGE_ARG_TEXT(ctl_option(args, "reason")), MANAGE_ARG_END };
 
 	return ctl_call_print(ctl, "route_add_1", call, NULL);
@@ -168,9 +165,22 @@ ctl_route_list(struct ctl *ctl, const struct ctl_args *args)
 {
 	const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
 		MANAGE_ARG_END };
+	json_t *rows = ctl_call(ctl, "routes_1", call), *row;
+	size_t i;
 
 	(void)args;
-	return ctl_call_print(ctl, "routes_1", call, NULL);
+	if (rows == NULL)
+		return 1;
+	json_array_foreach(rows, i, row)
+	{
+		if (!ctl->json &&
+		    json_is_null(json_object_get(row, "expires_at")))
+			(void)json_object_set_new(
+			    row, "expires_at", json_string(NO_END));
+	}
+	ctl_print(ctl, rows);
+	json_decref(rows);
+	return 0;
 }
 
 int

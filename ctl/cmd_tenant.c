@@ -75,19 +75,17 @@ ctl_tenant_list(struct ctl *ctl, const struct ctl_args *args)
 int
 ctl_tenant_set(struct ctl *ctl, const struct ctl_args *args)
 {
-	const char *hold = ctl_option(args, "hold");
 	const char *disabled = ctl_option(args, "disabled");
 	int64_t tenant, approvals = ctl_number(ctl, args, "approvals", 3, -2);
-	int64_t hold_ms = 0;
+	int64_t hold =
+	    ctl_seconds(ctl, args, "hold", CTL_HOLD_MIN, CTL_HOLD_MAX, 0);
 	bool off = false;
 	struct err err = { 0 };
 	const struct manage_arg none = MANAGE_ARG_NULL;
 
-	if (approvals == -1)
+	if (approvals == -1 || hold < 0)
 		return 2;
-	if ((hold != NULL &&
-		!conf_parse(CONF_TYPE_duration, hold, &hold_ms, &err)) ||
-	    (disabled != NULL &&
+	if ((disabled != NULL &&
 		!conf_parse(CONF_TYPE_bool, disabled, &off, &err)))
 		return ctl_misused(ctl, "%s", err.text);
 	if (!ctl_find_tenant(ctl, args->words[0], &tenant) ||
@@ -95,11 +93,11 @@ ctl_tenant_set(struct ctl *ctl, const struct ctl_args *args)
 		return 1;
 	{
 		const struct manage_arg a = MANAGE_ARG_I16(approvals);
-		const struct manage_arg h = MANAGE_ARG_I32(hold_ms / 1000);
+		const struct manage_arg h = MANAGE_ARG_I32(hold);
 		const struct manage_arg d = MANAGE_ARG_BOOL(off);
 		const struct manage_arg call[] = { CTL_SESSION(ctl), CTL_UID,
 			MANAGE_ARG_I64(tenant), approvals >= 0 ? a : none,
-			hold != NULL ? h : none, disabled != NULL ? d : none,
+			hold > 0 ? h : none, disabled != NULL ? d : none,
 			MANAGE_ARG_END };
 
 		return ctl_call_print(

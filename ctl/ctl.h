@@ -59,6 +59,15 @@ const char *ctl_option(const struct ctl_args *args, const char *name);
 /* --name as a number from 0 to `max`; `def` when absent. -1 = misused. */
 int64_t ctl_number(const struct ctl *ctl, const struct ctl_args *args,
     const char *name, int64_t max, int64_t def);
+#define CTL_DAY 86400 /* s */
+#define CTL_HOLD_MIN 60 /* as the database has it */
+#define CTL_HOLD_MAX ((int64_t)400 * CTL_DAY)
+/*
+ * --name, a duration, as whole seconds from `min` (not 0) to `max`; `def` when
+ * absent. -1 = misused.
+ */
+int64_t ctl_seconds(const struct ctl *ctl, const struct ctl_args *args,
+    const char *name, int64_t min, int64_t max, int64_t def);
 
 /* Say what is wrong on stderr (as JSON with --json); returns 1. */
 int ctl_fail(const struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -670,8 +670,9 @@ def test_what_an_inbox_has_of_its_own(ready):
                   ["--overseer", "a@b c.example"], ["--hold", "soon"],
                   ["--retry-uncertain", "maybe"]):
         assert ready.run("inbox", "set", address, *words).returncode == 2
-    ready.refused("validation_error", "inbox", "set", address, "--hold",
-                  "10s", status=2)
+    ready.refused("--hold: whole seconds from 60s to 400d", "inbox", "set",
+                  address, "--hold", "10s", status=2)
+    assert shown() == tight
     ready.ok("inbox", "set", address, "--approvals", "tenant", "--hold",
              "tenant", "--overseer", "none", "--full-key-smtp", "yes",
              "--retry-uncertain", "yes", "--password-file",
@@ -728,6 +729,8 @@ def test_used_wrongly(ready):
         ready.refused("your role does not reach it", *words)
 
 
+# 0 was the tenant's own, and more than 32 bits of seconds wrapped.
+BAD_HOLDS = "x", "0s", "59s", "60500ms", "401d", "99999999999h"
 REASON = ["mode", "tighten", "pause", "resume", "suspend", "reject",
           "route add", "route remove", "suppression add",
           "suppression remove", "tenant delete", "inbox delete"]
@@ -741,7 +744,7 @@ VALUES = {
                     ["a@acme.example", "--to", "b@acme.example", "--days",
                      "x"]],
     "inbox create": [["a@acme.example"]],
-    "inbox set": [["a@acme.example", "--hold", "x"],
+    "inbox set": [*(["a@acme.example", "--hold", h] for h in BAD_HOLDS),
                   ["a@acme.example", "--one-click", "x"]],
     "key revoke": [["1", "x"]], "limits": [["a@acme.example", "--held", "x"]],
     "maintain": [["--weeks", "53"]],
@@ -760,14 +763,17 @@ VALUES = {
     "route add": [["x", "x.example", "--reason", "x"],
                   ["relay", "x.example", "--via", ":0", "--reason", "x"],
                   ["relay", "x.example", "--login", "x", "--reason", "x"],
-                  ["tls", "x.example", "--expires", "x", "--reason", "x"],
+                  *(["tls", "x.example", "--expires", e, "--reason", "x"]
+                    for e in ("x", "0s", "0d", "999ms", "1500ms", "3651d",
+                              "99999999999h", "-1s")),
                   ["tls", "x.example", "--tenant", "acme", "--inbox",
                    "a@acme.example", "--reason", "x"]],
     "route remove": [["x", "--reason", "x"]],
     "suppression add": [["a b@x.example", "--reason", "x"]],
     "suppression remove": [["x", "--reason", "x"]],
     "tenant create": [["No Slug"]],
-    "tenant set": [["acme", "--approvals", "x"], ["acme", "--hold", "x"]],
+    "tenant set": [["acme", "--approvals", "x"], *(
+        ["acme", "--hold", h] for h in BAD_HOLDS)],
     "tighten": [["a@acme.example", "nosuch", "--reason", "x"]],
     "uncertain resolve": [["x", "sent"],
                           ["msg_01h4000000e008000000000001", "nosuch"]],

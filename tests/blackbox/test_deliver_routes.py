@@ -5,6 +5,7 @@ inbox, tenant and domain, until it ends or is lifted.
 """
 import hashlib
 import json
+import re
 import socket
 import time
 
@@ -114,6 +115,9 @@ def test_mail_waits_and_goes_on(r, domain):
     rule(r, "suspend", domain)
     listed = r.signed_in("route", "list")
     assert "suspend" in listed and domain in listed and "op:" in listed
+    assert re.search(r"(?m)^expires_at +until removed$", listed), listed
+    assert r.sql("SELECT expires_at FROM d.route WHERE ended_at IS NULL") \
+        == [{"expires_at": None}]
     mid = r.submit(rcpts=["ann@" + domain])
     other = "free-" + domain
     r.dns.a(other, ONE)
@@ -124,8 +128,18 @@ def test_mail_waits_and_goes_on(r, domain):
     assert domain not in r.signed_in("route", "list")
 
 
+def test_an_end_that_is_none_is_refused(r, domain):
+    for end in ("0s", "99999999999h"):
+        said = r.signed_in("route", "add", "suspend", domain, "--reason", "x",
+                           "--expires", end, ok=False)
+        assert "--expires: whole seconds from 1s to 3650d" in said
+    assert r.sql("SELECT 1 FROM d.route WHERE ended_at IS NULL") == []
+
+
 def test_a_rule_ends_by_itself(r, domain):
     rule(r, "suspend", domain, "--expires", "1h")
+    listed = r.signed_in("route", "list")
+    assert re.search(r"(?m)^expires_at +\d{4}-", listed), listed
     mid = r.submit(rcpts=["ann@" + domain])
     assert not r.claimable(mid)
     r.sql("UPDATE d.route SET expires_at = now() WHERE ended_at IS NULL")

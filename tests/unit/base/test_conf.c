@@ -150,6 +150,19 @@ test_check(void **state)
 		"admin { url = \"https://x.org:1\" } api { url = "
 		"\"https://X.org\" }\n",
 		"admin { undo = 121s }\n",
+		"hold = 0s\n",
+		"hold = 401d\n",
+		"hold = 99999999999h\n",
+		"approve_ttl = 0s\n",
+		"approve_ttl = 99999999999h\n",
+		"body_keep = 12h\n",
+		"body_keep = 99999999999h\n",
+		"metadata_keep = 29d\n",
+		"metadata_keep = 99999999999h\n",
+		"smtp { idle_timeout = 0s }\n",
+		"smtp { idle_timeout = 50d }\n",
+		"smtp { transaction_timeout = 0s }\n",
+		"smtp { transaction_timeout = 50d }\n",
 		"redis { down = open }\n",
 		"smtp { rcpt_max = 1001 }\n",
 		"hostname = mx\n",
@@ -172,6 +185,38 @@ test_check(void **state)
 	}
 }
 
+/* Of the worker: what is longer would be cut, 0 would never rest. */
+static void
+test_check_worker(void **state)
+{
+	static const char *const bad[] = { "lease = 0s", "lease = 999ms",
+		"lease = 61m", "lease = 99999999999h", "give_up = 0s",
+		"give_up = 73h", "delay_notice = 99999999999h" };
+	static const char *const good[] = { "lease = 1s", "lease = 1h",
+		"give_up = 72h", "delay_notice = 0s" };
+	char text[80];
+	struct err err;
+	struct conf *c;
+	size_t i;
+
+	(void)state;
+	for (i = 0;
+	     i < sizeof(bad) / sizeof(bad[0]) + sizeof(good) / sizeof(good[0]);
+	     i++) {
+		bool ok = i >= sizeof(bad) / sizeof(bad[0]);
+
+		(void)snprintf(text, sizeof(text), "deliver { %s }\n",
+		    ok ? good[i - sizeof(bad) / sizeof(bad[0])] : bad[i]);
+		c = load(text, &err);
+		print_message("%s", text);
+		assert_non_null(c);
+		assert_int_equal(conf_check(c, "posternctl", &err), ok);
+		if (!ok)
+			assert_non_null(strstr(err.text, "deliver."));
+		conf_free(c);
+	}
+}
+
 int
 main(void)
 {
@@ -181,6 +226,7 @@ main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_show_reads_back),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_check_worker),
 	};
 	int fd = mkstemp(path), rc;
 
