@@ -19,6 +19,9 @@
 #include "seal/jws.h"
 #include "seal/keyfile.h"
 
+#define NAMES_MAX 4096 /* bytes of names that are listed */
+#define SAID_NAMES_MAX 240 /* of them where something is wrong */
+
 struct checked {
 	struct ctl *ctl;
 	struct str head; /* the header section */
@@ -28,6 +31,7 @@ struct checked {
 	unsigned char salt[IDENTITY_SALT];
 	const char *recipient; /* NULL: one of To and Cc will do */
 	char matched[320];
+	char said[512]; /* what is wrong, where it takes more than a word */
 };
 
 static bool
@@ -234,21 +238,113 @@ is_from_inbox(const struct checked *c)
 	return false;
 }
 
+static struct str
+more_of(const struct checked *c)
+{
+	return str_of(ctl_text(c->claims, "header_more"));
+}
+
+static bool
+is_listed(const struct buf *names, struct str name)
+{
+	struct str rest = buf_str(names);
+
+	while (rest.n > 0) {
+		if (str_ieq(str_split(&rest, ':'), name))
+			return true;
+	}
+	return false;
+}
+
+/* Names of the fields that are covered, or are not, each once, up to `max`. */
+static void
+put_names(struct buf *out, const struct checked *c, bool covered, size_t max)
+{
+	struct str rest = c->head, name, field;
+	struct buf names = { 0 };
+
+	while (rest.n > 0) {
+		field = header_take_field(&rest);
+		name = str_trim(str_split(&field, ':'));
+		if (identity_covers(name, more_of(c)) != covered ||
+		    is_listed(&names, name))
+			continue;
+		if (names.n + name.n >= max) {
+			buf_puts(&names, "...:");
+			break;
+		}
+		buf_add_str(&names, name);
+		buf_putc(&names, ':');
+	}
+	str_lower((char *)names.p, names.n);
+	for (rest = buf_str(&names); rest.n > 0;) {
+		buf_puts(out, out->n > 0 ? ", " : "");
+		utf8_clean(out, str_split(&rest, ':'));
+	}
+	buf_free(&names);
+}
+
+/* A name that the claims have and the header has not; n 0: none. */
+static struct str
+missing_name(const struct checked *c)
+{
+	struct str more = more_of(c);
+
+	while (more.n > 0 && !str_eq(more, str_lit("*"))) {
+		struct str name = str_split(&more, ':'), rest = c->head;
+		bool found = false;
+
+		while (!found && rest.n > 0) {
+			struct str field = header_take_field(&rest);
+
+			found = str_ieq(str_trim(str_split(&field, ':')), name);
+		}
+		if (!found)
+			return name;
+	}
+	return (struct str){ "", 0 };
+}
+
+static const char *
+check_header(struct checked *c)
+{
+	unsigned char hash[32];
+	struct buf names = { 0 };
+	struct str name;
+
+	identity_head_hash(hash, c->head, more_of(c));
+	if (is_claimed(c, "header_sha256", hash, sizeof(hash)))
+		return NULL;
+	name = missing_name(c);
+	if (name.n > 0) {
+		(void)snprintf(c->said, sizeof(c->said),
+		    "the header is not the one that was sent: %.*s is gone",
+		    (int)name.n, name.p);
+		return c->said;
+	}
+	put_names(&names, c, true, SAID_NAMES_MAX);
+	(void)snprintf(c->said, sizeof(c->said),
+	    "the header is not the one that was sent: a field was added, "
+	    "changed, moved or taken away that is covered, as these are: %s",
+	    buf_cstr(&names));
+	buf_free(&names);
+	return c->said;
+}
+
 static const char *
 check_all(struct checked *c, const char *keys)
 {
-	unsigned char head[32];
 	const char *why = find_field(c);
 
 	if (why == NULL)
 		why = check_signature(c, keys);
 	if (why != NULL)
 		return why;
-	identity_head_hash(head, c->head);
 	if (!is_claimed(c, "body_sha256", c->body, 32))
 		return "the body is not the one that was sent";
-	if (!is_claimed(c, "header_sha256", head, 32))
-		return "the header is not the one that was sent";
+	why = check_header(c);
+	if (why != NULL)
+		return why;
 	if (!is_from_inbox(c))
 		return "it is from another address than its inbox";
 	return check_recipient(c);
@@ -258,19 +354,25 @@ static void
 show(const struct checked *c)
 {
 	time_t at = (time_t)ctl_int(c->claims, "approved_at");
+	struct buf covered = { 0 }, others = { 0 };
 	struct tm tm;
 	char text[32] = "";
 	json_t *rows;
 
 	if (gmtime_r(&at, &tm) != NULL)
 		(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	rows = json_pack("[{s:s, s:s, s:s, s:s, s:s, s:s}]", "inbox",
+	put_names(&covered, c, true, NAMES_MAX);
+	put_names(&others, c, false, NAMES_MAX);
+	rows = json_pack("[{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}]", "inbox",
 	    ctl_text(c->claims, "inbox"), "reviewed",
 	    ctl_text(c->claims, "reviewed"), "approval",
 	    ctl_text(c->claims, "approval"), "approved_at", text, "message_id",
-	    ctl_text(c->claims, "message_id"), "recipient", c->matched);
+	    ctl_text(c->claims, "message_id"), "recipient", c->matched,
+	    "covered", buf_cstr(&covered), "not_covered", buf_cstr(&others));
 	ctl_print(c->ctl, rows);
 	json_decref(rows);
+	buf_free(&covered);
+	buf_free(&others);
 }
 
 int

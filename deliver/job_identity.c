@@ -44,6 +44,7 @@ job_identify(struct job *job)
 	struct identity id = { .inbox = job->mail_from,
 		.by_person = !job->by_policy,
 		.approved_us = job->released_us,
+		.front = buf_str(&job->links),
 		.head = job->head,
 		.rcpt = job->due_rcpt };
 	struct buf claims = { 0 }, jws = { 0 };

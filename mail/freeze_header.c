@@ -45,19 +45,6 @@ refuse(struct freeze_header *f, enum err_code code, const char *fmt, ...)
 	return false;
 }
 
-static bool
-name_matches(struct str name, const char *pattern)
-{
-	size_t n;
-
-	if (name.n == 0 || ((name.p[0] ^ pattern[0]) & 0x5f) != 0)
-		return false; /* as nearly all */
-	n = strlen(pattern);
-	if (pattern[n - 1] == '*')
-		return str_istarts(name, (struct str){ pattern, n - 1 });
-	return str_ieq(name, (struct str){ pattern, n });
-}
-
 /* Copy valid UTF-8, cut between characters. */
 static void
 text_copy(char *out, size_t size, struct str s)
@@ -198,7 +185,7 @@ check_fields(struct freeze_header *f, const struct header *h)
 			    "%s stands more than once.", singletons[i]);
 	}
 	for (i = 0; i < h->count; i++) {
-		if (name_matches(h->field[i].name, "Resent-*"))
+		if (header_name_is(h->field[i].name, "Resent-*"))
 			return refuse(f, E_MESSAGE_MALFORMED,
 			    "Resent fields are not accepted.");
 		received += str_ieq(h->field[i].name, str_lit("Received"));
@@ -299,7 +286,7 @@ is_removed(const struct freeze_header *f, const struct header_field *field)
 	size_t i;
 
 	for (i = 0; i < sizeof(removed) / sizeof(removed[0]); i++) {
-		if (name_matches(field->name, removed[i]))
+		if (header_name_is(field->name, removed[i]))
 			return true;
 	}
 	return str_ieq(field->name, str_lit("DKIM-Signature")) &&

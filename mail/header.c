@@ -204,6 +204,19 @@ header_count(const struct header *h, const char *name)
 	return n;
 }
 
+bool
+header_name_is(struct str name, const char *pattern)
+{
+	size_t n;
+
+	if (name.n == 0 || ((name.p[0] ^ pattern[0]) & 0x5f) != 0)
+		return false; /* as nearly all */
+	n = strlen(pattern);
+	if (pattern[n - 1] == '*')
+		return str_istarts(name, (struct str){ pattern, n - 1 });
+	return str_ieq(name, (struct str){ pattern, n });
+}
+
 static bool
 is_blank(char c)
 {

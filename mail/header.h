@@ -50,6 +50,12 @@ const struct header_field *header_find(
     const struct header *h, const char *name, size_t nth);
 size_t header_count(const struct header *h, const char *name);
 
+/*
+ * Is it that name, in any case? A '*' at the end of the pattern stands for any
+ * rest.
+ */
+bool header_name_is(struct str name, const char *pattern);
+
 /* Without white space and folds around it. */
 struct str header_trim(struct str value);
 /* Without folds, trimmed; bytes otherwise as they are. */

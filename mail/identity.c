@@ -15,10 +15,27 @@
 
 #define FOLD 72
 
-static const char *const names[] = { "from", "sender", "reply-to", "to", "cc",
-	"subject", "date", "message-id", "in-reply-to", "references",
-	"mime-version", "content-type", "content-transfer-encoding",
-	"content-disposition", "auto-submitted", NULL };
+#define ALL_NAMES "*" /* too many to be named: all but those of hosts */
+
+/* What hosts on the way add, replace or take away by right: never covered. */
+static const char *const of_hosts[] = { "received", "return-path",
+	"delivered-to", "authentication-results", "received-spf", "arc-*",
+	"dkim-signature", "x-spam-*", "content-length", IDENTITY_NAME, NULL };
+
+/*
+ * What a reader shows or acts upon: covered in any message, so that one that
+ * was not there shows too.
+ */
+static const char *const of_readers[] = { "from", "sender", "reply-to", "to",
+	"cc", "bcc", "subject", "date", "message-id", "in-reply-to",
+	"references", "mime-version", "content-*", "auto-submitted", "list-*",
+	"resent-*", "comments", "keywords", "importance", "priority",
+	"x-priority", "x-msmail-priority", "x-message-flag", "sensitivity",
+	"expires", "expiry-date", "reply-by", "disposition-notification-*",
+	"return-receipt-to", "x-confirm-reading-to", "errors-to",
+	"mail-reply-to", "mail-followup-to", "followup-to", "author",
+	"organization", "archived-at", "autocrypt", "face", "x-face",
+	"bimi-selector", "tls-required", NULL };
 
 struct identity_scan {
 	struct buf head;
@@ -181,40 +198,88 @@ put_relaxed(struct buf *out, struct str value)
 }
 
 static bool
-is_covered(struct str name)
+is_one_of(struct str name, const char *const *patterns)
 {
-	size_t i;
-
-	for (i = 0; names[i] != NULL; i++) {
-		if (str_ieq(name, str_of(names[i])))
+	for (; *patterns != NULL; patterns++) {
+		if (header_name_is(name, *patterns))
 			return true;
 	}
 	return false;
 }
 
-void
-identity_head_hash(unsigned char out[32], struct str head)
+static bool
+is_among(struct str name, struct str more)
 {
-	struct buf b = { 0 };
+	while (more.n > 0) {
+		if (str_ieq(name, str_split(&more, ':')))
+			return true;
+	}
+	return false;
+}
+
+bool
+identity_covers(struct str name, struct str more)
+{
+	if (is_one_of(name, of_hosts))
+		return false;
+	return is_one_of(name, of_readers) ||
+	       str_eq(more, str_lit(ALL_NAMES)) || is_among(name, more);
+}
+
+void
+identity_more(struct buf *out, struct str head)
+{
+	size_t from = out->n, at;
 
 	while (head.n > 0) {
 		struct str value = header_take_field(&head);
 		struct str name = str_trim(str_split(&value, ':'));
-		size_t at = b.n;
+		struct str more = { (char *)out->p + from, out->n - from };
 
-		if (!is_covered(name))
+		if (identity_covers(name, more) || is_one_of(name, of_hosts))
 			continue;
-		buf_add_str(&b, name);
-		str_lower((char *)b.p + at, name.n);
-		buf_putc(&b, ':');
-		put_relaxed(&b, value);
-		buf_puts(&b, "\r\n");
+		if (more.n + 1 + name.n > IDENTITY_MORE_MAX) {
+			out->n = from;
+			buf_puts(out, ALL_NAMES);
+			return;
+		}
+		if (more.n > 0)
+			buf_putc(out, ':');
+		at = out->n;
+		buf_add_str(out, name);
+		str_lower((char *)out->p + at, name.n);
 	}
+}
+
+static void
+put_covered(struct buf *out, struct str head, struct str more)
+{
+	while (head.n > 0) {
+		struct str value = header_take_field(&head);
+		struct str name = str_trim(str_split(&value, ':'));
+		size_t at = out->n;
+
+		if (!identity_covers(name, more))
+			continue;
+		buf_add_str(out, name);
+		str_lower((char *)out->p + at, name.n);
+		buf_putc(out, ':');
+		put_relaxed(out, value);
+		buf_puts(out, "\r\n");
+	}
+}
+
+void
+identity_head_hash(unsigned char out[32], struct str head, struct str more)
+{
+	struct buf b = { 0 };
+
+	put_covered(&b, head, more);
 	sha256(out, b.p, b.n);
 	buf_free(&b);
 }
 
-/* All values of that name, one a line. */
+/* All values of that name, each with CRLF. */
 static void
 put_values(struct buf *out, struct str head, const char *wanted)
 {
@@ -345,24 +410,53 @@ put_text(struct buf *out, const char *name, struct str s)
 	buf_putc(out, '"');
 }
 
+/* What is said of the header. */
+static void
+put_header(struct buf *out, const struct identity *id)
+{
+	struct buf b = { 0 }, more = { 0 };
+	unsigned char hash[32];
+
+	identity_more(&more, id->head);
+	put_covered(&b, id->front, buf_str(&more));
+	put_covered(&b, id->head, buf_str(&more));
+	sha256(hash, b.p, b.n);
+	put_base64(out, ",\"header_sha256\":", hash, sizeof(hash));
+	put_text(out, ",\"header_more\":", buf_str(&more));
+	buf_free(&more);
+	buf_free(&b);
+}
+
+/* The first field of that name; there is one, as submission sees to. */
+static void
+put_field_text(
+    struct buf *out, const char *name, struct str head, const char *wanted)
+{
+	struct buf value = { 0 };
+	struct str lines, first;
+
+	put_values(&value, head, wanted);
+	lines = buf_str(&value);
+	first = str_split(&lines, '\r');
+	put_text(out, name, first);
+	buf_free(&value);
+}
+
 void
 identity_claims(struct buf *out, const struct identity *id)
 {
 	unsigned char hash[32];
-	struct buf mid = { 0 };
 	size_t i;
 
-	put_values(&mid, id->head, "message-id");
 	put_text(out, "{\"inbox\":", id->inbox);
 	buf_printf(
 	    out, ",\"reviewed\":\"%s\"", id->by_person ? "human" : "policy");
 	put_text(out, ",\"approval\":", str_of(id->approval));
 	buf_printf(out, ",\"approved_at\":%lld",
 	    (long long)(id->approved_us / 1000000));
-	put_text(out, ",\"message_id\":", str_trim(buf_str(&mid)));
+	put_field_text(out, ",\"message_id\":", id->head, "message-id");
 	put_base64(out, ",\"body_sha256\":", id->body, 32);
-	identity_head_hash(hash, id->head);
-	put_base64(out, ",\"header_sha256\":", hash, 32);
+	put_header(out, id);
 	buf_puts(out, ",\"ai_generated\":true");
 	put_base64(out, ",\"salt\":", id->salt, IDENTITY_SALT);
 	buf_puts(out, ",\"recipients\":[");
@@ -371,7 +465,6 @@ identity_claims(struct buf *out, const struct identity *id)
 		put_base64(out, i > 0 ? "," : "", hash, IDENTITY_RCPT);
 	}
 	buf_puts(out, "]}");
-	buf_free(&mid);
 }
 
 void

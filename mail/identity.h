@@ -3,8 +3,8 @@
  * identity.h - what the Postern-Identity field says of a message, and how a
  * reader finds out whether it is that message's. Layout: docs/formats.md.
  *
- * Hosts on the way add fields in front and change white space between words;
- * that is all that may change.
+ * Hosts on the way add fields of their own, or such as nobody knows, and change
+ * white space between words; that is all that may change.
  */
 #ifndef MAIL_IDENTITY_H
 #define MAIL_IDENTITY_H
@@ -19,6 +19,7 @@
 #define IDENTITY_NAME "Postern-Identity"
 #define IDENTITY_SALT 12
 #define IDENTITY_RCPT 16 /* bytes of a recipient's hash */
+#define IDENTITY_MORE_MAX 2048
 
 /* A message read piece by piece, with CRLF or LF. */
 struct identity_scan;
@@ -35,10 +36,23 @@ void identity_scan_end(
 void identity_scan_free(struct identity_scan *s);
 
 /*
- * SHA-256 of the fields that say what the mail is and for whom, each as RFC
- * 6376 3.4.2 has it, in order: one more or one less changes it.
+ * Is a field of this name covered? What hosts on the way add or replace never
+ * is; what readers show or act upon always is, and so is a name that `more`
+ * has: the claim header_more, names in lower case with ':' between them, or
+ * "*" for all names.
  */
-void identity_head_hash(unsigned char out[32], struct str head);
+bool identity_covers(struct str name, struct str more);
+/*
+ * Append what `more` is for this header: each name that is covered only if it
+ * is named, at most IDENTITY_MORE_MAX bytes, or "*" where they are more.
+ */
+void identity_more(struct buf *out, struct str head);
+/*
+ * SHA-256 of the covered fields, each as RFC 6376 3.4.2 has it, in order: one
+ * more or one less changes it.
+ */
+void identity_head_hash(
+    unsigned char out[32], struct str head, struct str more);
 /* Of one recipient, under a salt, with To and Cc of the header. */
 void identity_rcpt_hash(unsigned char out[IDENTITY_RCPT],
     const unsigned char salt[IDENTITY_SALT], struct str address,
@@ -54,7 +68,8 @@ struct identity {
 	bool by_person; /* else by the inbox's mode or a rule */
 	const char *approval; /* msg_....version.round */
 	int64_t approved_us;
-	struct str head;
+	struct str front; /* fields of ours before it, covered alike */
+	struct str head; /* as it was approved */
 	unsigned char body[32];
 	unsigned char salt[IDENTITY_SALT];
 	const struct str *rcpt;

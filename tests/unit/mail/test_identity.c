@@ -29,7 +29,7 @@ hash(const char *text, size_t cut)
 	identity_scan_add(s, text, cut);
 	identity_scan_add(s, text + cut, n - cut);
 	identity_scan_end(s, h.body, &head);
-	identity_head_hash(h.head, head);
+	identity_head_hash(h.head, head, str_lit("x-a"));
 	identity_rcpt_hash(h.rcpt, salt, str_lit("Ann@X.example"), head);
 	identity_scan_free(s);
 	return h;
@@ -45,6 +45,8 @@ test_same(void **state)
 		HEAD "\r\none\r\n\r\ntwo", /* no last line end */
 		HEAD "\r\none\r\n\r\ntwo\r\n\r\n\r\n", /* empty ones after */
 		"Received: x\r\n y\r\n" HEAD "\r\none\r\n\r\ntwo\r\n",
+		"X-B: 1\r\n" HEAD "Other: 1\r\nX-Spam-Score: 1\r\n"
+		"Arc-Seal: 1\r\nContent-Length: 9\r\n\r\none\r\n\r\ntwo\r\n",
 		"From: <bot@x.example>\nTo: <ann@x.example>\nSubject: a b\n"
 		"\none\n\ntwo\n",
 		"from:<bot@x.example>\r\nTO: <ann@x.example>\r\nsubject: a\r\n"
@@ -58,7 +60,7 @@ test_same(void **state)
 		for (cut = 0; cut <= strlen(same[i]); cut++) {
 			got = hash(same[i], cut);
 			assert_memory_equal(got.body, want.body, 32);
-			if (i == 5) /* "From:<" has other words */
+			if (i == 6) /* "From:<" has other words */
 				continue;
 			assert_memory_equal(got.head, want.head, 32);
 			assert_memory_equal(got.rcpt, want.rcpt, IDENTITY_RCPT);
@@ -77,6 +79,11 @@ test_other(void **state)
 		HEAD "\r\none\r\r\n\r\ntwo\r\n",
 		HEAD "Cc: <eve@x.example>\r\n\r\none\r\n\r\ntwo\r\n",
 		HEAD "Subject: a b\r\n\r\none\r\n\r\ntwo\r\n",
+		HEAD "X-A: 1\r\n\r\none\r\n\r\ntwo\r\n",
+		HEAD "x-a : 1\r\n\r\none\r\n\r\ntwo\r\n",
+		HEAD "Content-ID: <a@b>\r\n\r\none\r\n\r\ntwo\r\n",
+		HEAD "LIST-Any: 1\r\n\r\none\r\n\r\ntwo\r\n",
+		"Bcc: <eve@x.example>\r\n" HEAD "\r\none\r\n\r\ntwo\r\n",
 		"From: <bot@x.example>\r\nTo: <ann@x.example>\r\n"
 		"Subject: a c\r\n\r\none\r\n\r\ntwo\r\n",
 	};
@@ -89,6 +96,75 @@ test_other(void **state)
 		assert_true(memcmp(got.body, want.body, 32) != 0 ||
 			    memcmp(got.head, want.head, 32) != 0);
 	}
+}
+
+#define MORE(head, wanted)                                                     \
+	do {                                                                   \
+		struct buf b = { 0 };                                          \
+		identity_more(&b, str_lit(head));                              \
+		assert_string_equal(buf_cstr(&b), wanted);                     \
+		buf_free(&b);                                                  \
+	} while (0)
+
+/* What is covered only because it is there. */
+static void
+test_names(void **state)
+{
+	struct buf head = { 0 }, more = { 0 };
+	size_t i;
+
+	(void)state;
+	MORE("", "");
+	MORE(HEAD, "");
+	MORE("Received: x\r\nX-Spam-A: 1\r\nDKIM-Signature: x\r\n", "");
+	MORE("X-B: 1\r\n" HEAD "X-a : 1\r\nx-b:\r\n 2\r\nUser-Agent: 1\r\n",
+	    "x-b:x-a:user-agent");
+	/* As many as there is room for, then all. */
+	for (i = 0; more.n == 0 || more.p[0] != '*'; i++) {
+		assert_true(more.n <= IDENTITY_MORE_MAX);
+		buf_printf(&head, "X-Name-%03zu: 1\r\n", i);
+		buf_clear(&more);
+		identity_more(&more, buf_str(&head));
+	}
+	assert_int_equal(more.n, 1);
+	assert_int_equal(i, (IDENTITY_MORE_MAX + 1) / 11 + 1);
+	assert_true(identity_covers(str_lit("Any"), buf_str(&more)));
+	assert_false(identity_covers(str_lit("Received"), buf_str(&more)));
+	assert_false(identity_covers(str_lit("Any"), str_lit("an:anyone")));
+	buf_free(&head);
+	buf_free(&more);
+}
+
+/* Each claim as it stands: no line end in the Message-ID. */
+static void
+test_claims(void **state)
+{
+	const struct str rcpt = str_lit("ann@x.example");
+	const struct identity id = { .inbox = str_lit("b\"ot@x.example"),
+		.by_person = true,
+		.approval = "msg_x.2.3",
+		.approved_us = 1790000000999999,
+		.front =
+		    str_lit("List-Unsubscribe:\r\n <https://u.example>\r\n"),
+		.head = str_lit(HEAD "Message-ID:\r\n  <one@x.example> \r\n"
+				     "X-A\"b: 1\r\n"),
+		.rcpt = &rcpt,
+		.rcpt_count = 1 };
+	static const char want[] =
+	    "{\"inbox\":\"b\\u0022ot@x.example\",\"reviewed\":\"human\","
+	    "\"approval\":\"msg_x.2.3\",\"approved_at\":1790000000,"
+	    "\"message_id\":\"<one@x.example>\",\"body_sha256\":\""
+	    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\","
+	    "\"header_sha256\":\"-pamTZrd3-bFKDHc_wNu6DvDN09nCUbXKKB7JmgnJu8\","
+	    "\"header_more\":\"x-a\\u0022b\",\"ai_generated\":true,"
+	    "\"salt\":\"AAAAAAAAAAAAAAAA\","
+	    "\"recipients\":[\"gqep5aRUR8aLlKm7jU374w\"]}";
+	struct buf out = { 0 };
+
+	(void)state;
+	identity_claims(&out, &id);
+	assert_string_equal(buf_cstr(&out), want);
+	buf_free(&out);
 }
 
 static void
@@ -203,6 +279,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_other),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_who_is_visible),
 		cmocka_unit_test(test_a_report_is_clean),
 		cmocka_unit_test(test_a_delay_in_doubt_says_so),
