@@ -22,11 +22,15 @@ static const char *const signed_names[] = { "From", "Sender", "Reply-To",
 	"References", "List-Id", "List-Help", "List-Unsubscribe",
 	"List-Unsubscribe-Post", "List-Subscribe", "List-Post", "List-Owner",
 	"List-Archive", "Auto-Submitted", "Postern-Identity", NULL };
-/* Named once more than they are there: one more would break it. */
+/*
+ * Named once more than they are there: one more would break it. Lists may add
+ * their List-*; what else was approved Postern-Identity covers (0136).
+ */
 #define SEALED                                                                 \
 	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To",   \
 	    "Cc", "MIME-Version", "Content-Type", "Content-Transfer-Encoding", \
-	    "In-Reply-To", "References", "Postern-Identity"
+	    "Content-ID", "Content-Description", "Content-Disposition",        \
+	    "In-Reply-To", "References", "Auto-Submitted", "Postern-Identity"
 static const char *const sealed_names[] = { SEALED, NULL };
 static const char *const sealed_list_names[] = { SEALED, "List-Unsubscribe",
 	"List-Unsubscribe-Post", NULL };

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.blackbox.test_deliver_dkim import (
-    BODIES, new_pair, spoiled, submit, verify)
+    BODIES, by_python, new_pair, spoiled, submit, verify)
 from tests.blackbox.test_deliver_results import msg_id
 from tests.fake.dns import FakeDns
 from tests.lib import identity
@@ -229,3 +229,15 @@ def test_many_fields_of_their_own(r, mx, names, more):
 def test_awkward_messages(r, mx):
     for name, raw in BODIES.items():
         assert judged(r, sent(r, raw)) is None, name
+
+
+# -- the signatures around it ---------------------------------------------------
+
+@pytest.mark.parametrize("field", [
+    "Auto-Submitted: no", "Content-ID: <a@b.example>",
+    "Content-Description: x", "Content-Disposition: attachment"])
+def test_dkim_knows_a_field_too_many(r, mx, field):
+    """What a reader acts on, no list adds and no host needs."""
+    raw = sent(r, BODIES["plain"])
+    assert all(by_python(r, raw).values())
+    assert not any(by_python(r, field.encode() + b"\r\n" + raw).values())
