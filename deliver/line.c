@@ -128,10 +128,15 @@ start_few(struct line *l, uint64_t now)
 	}
 }
 
-/* The next are made ready; not one by one, as some cost little more to read. */
+/*
+ * The next are made ready; not one by one, as some cost little more to read.
+ * Not what waits for the first message to a domain, which may take minutes.
+ */
 static void
 look_ahead(const struct line *l, struct job *job, size_t *made)
 {
+	if (dest_is_new(l->dests, job_way(job)))
+		return;
 	if (!job_is_prepared(job)) {
 		if (*made >= AHEAD_MAX ||
 		    (l->made >= AHEAD_FEW && *made >= AHEAD_NEXT))
