@@ -17,8 +17,9 @@
 #define UNPROVEN_KEPT 100 /* that wait for a place; others are given back */
 #define UNPROVEN_FEW 50 /* then more are claimed at once */
 #define UNPROVEN_RETRY_S 2
-#define UNPROVEN_LONG_S 30 /* at most, as their places are given back slowly   \
-			    */
+#define UNPROVEN_LONG_S                                                        \
+	30 /* at most, as their places are given back slowly                   \
+	    */
 
 struct job *
 line_add(struct line *l, const struct store_lease *lease)
