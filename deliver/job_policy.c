@@ -23,8 +23,25 @@ is_sts(const struct job *job, enum sts_mode mode)
 	return job->has_sts && job->sts_mode == mode;
 }
 
+/*
+ * RFC 8689 4.2.1: who its hosts are must be certain. What is not known for now
+ * may be tomorrow.
+ */
 static void
-on_sts(void *arg, const struct sts_policy *policy)
+nothing_vouches(struct job *job, bool for_good)
+{
+	if (for_good)
+		job_finish_all(job, RELAY_FAILED, 0, "5.7.10",
+		    "REQUIRETLS: nothing vouches for the names of the "
+		    "domain's hosts (DNSSEC or MTA-STS)");
+	else
+		job_finish_all(job, RELAY_DEFERRED, 0, "4.7.10",
+		    "REQUIRETLS: the domain's MTA-STS policy, to vouch for "
+		    "the names of its hosts, cannot be had now");
+}
+
+static void
+on_sts(void *arg, const struct sts_policy *policy, bool none)
 {
 	struct job *job = arg;
 	size_t i;
@@ -36,14 +53,10 @@ on_sts(void *arg, const struct sts_policy *policy)
 	for (i = 0; job->has_sts && i < job->host_count; i++)
 		job->sts_names[i] =
 		    sts_policy_names(policy, job->hosts[i].name);
-	/* RFC 8689 4.2.1: who its hosts are must be certain. */
-	if (job->params.require_tls && !job->authentic && !job->has_sts) {
-		job_finish_all(job, RELAY_FAILED, 0, "5.7.10",
-		    "REQUIRETLS: nothing vouches for the names of the "
-		    "domain's hosts (DNSSEC or MTA-STS)");
-		return;
-	}
-	job_next_address(job);
+	if (job->params.require_tls && !job->authentic && !job->has_sts)
+		nothing_vouches(job, none || policy != NULL);
+	else
+		job_next_address(job);
 }
 
 void
@@ -56,7 +69,7 @@ job_policy(struct job *job)
 		job->sts =
 		    sts_find(job->ctx->sts, job->lease.domain, on_sts, job);
 	else
-		on_sts(job, NULL);
+		on_sts(job, NULL, true);
 }
 
 static void

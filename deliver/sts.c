@@ -40,6 +40,7 @@ struct known {
 	char id[STS_ID_MAX + 1], new_id[STS_ID_MAX + 1];
 	struct sts_policy policy;
 	bool has_policy, looked;
+	bool none; /* the record was looked at: there is none */
 	uint64_t fetched_ms, expires_ms; /* of the policy */
 	uint64_t looked_ms, again_ms;
 	bool busy; /* a lookup is under way */
@@ -134,7 +135,7 @@ tell(void *arg)
 		struct sts_wait copy = *w;
 
 		sts_cancel(w);
-		copy.done(copy.arg, is_good(k) ? &k->policy : NULL);
+		copy.done(copy.arg, is_good(k) ? &k->policy : NULL, k->none);
 	}
 	k->busy = false; /* until here nobody drops it */
 }
@@ -241,6 +242,18 @@ on_addresses(void *arg, const struct route_result *found)
 	    k->sts->http, host, found->hosts, found->n, on_policy, k);
 }
 
+/* False: there is none. An answer that is none leaves *txt at NULL. */
+static bool
+read_txt(const struct resolver_answer *a, struct ares_txt_ext **txt)
+{
+	int status;
+
+	if (a->status != RESOLVER_FOUND)
+		return a->status == RESOLVER_FAILED;
+	status = ares_parse_txt_reply_ext(a->p, a->n, txt);
+	return status != ARES_ENODATA;
+}
+
 /* RFC 8461 3.1: of several records that are ours there is none. */
 static bool
 find_id(struct known *k, const struct resolver_answer *a)
@@ -249,8 +262,8 @@ find_id(struct known *k, const struct resolver_answer *a)
 	struct buf joined = { 0 };
 	size_t n = 0;
 
-	if (a->status != RESOLVER_FOUND ||
-	    ares_parse_txt_reply_ext(a->p, a->n, &txt) != ARES_SUCCESS)
+	k->none = !read_txt(a, &txt);
+	if (txt == NULL)
 		return false;
 	for (t = txt; t != NULL; t = t->next) {
 		if (t->record_start)
@@ -262,6 +275,7 @@ find_id(struct known *k, const struct resolver_answer *a)
 	}
 	buf_free(&joined);
 	ares_free_data(txt);
+	k->none = n != 1;
 	return n == 1;
 }
 
@@ -380,6 +394,7 @@ sts_find(struct sts *sts, const char *domain, sts_fn *done, void *arg)
 		look(k);
 	} else { /* such a name has no policy */
 		k->busy = true;
+		k->none = true;
 		answer(k);
 	}
 	return w;

@@ -39,8 +39,12 @@ void sts_reload(struct sts *sts, const struct conf *conf);
 /* Nobody is told any more. NULL is fine. */
 void sts_free(struct sts *sts);
 
-/* `policy` is NULL when the domain has none; gone after the call. */
-typedef void sts_fn(void *arg, const struct sts_policy *policy);
+/*
+ * `policy` is NULL when there is none to go by; gone after the call. `none`:
+ * the domain has none, else it could not be asked for, or its host did not give
+ * it.
+ */
+typedef void sts_fn(void *arg, const struct sts_policy *policy, bool none);
 
 /* `done` comes once, later, unless cancelled. `domain`: A-labels. */
 struct sts_wait *sts_find(
