@@ -140,6 +140,20 @@ settle(struct client *c, bool dot_left)
 	}
 }
 
+/*
+ * Also after our end of the handshake: with TLS 1.3 the peer's no to it comes
+ * behind, in place of all else. That we gave up ourselves says nothing.
+ */
+static bool
+tls_failed(const struct client *c)
+{
+	if (c->state == CS_HANDSHAKE)
+		return !c->aborted;
+	return c->state == CS_EHLO && c->is_tls && c->lost &&
+	       c->parser.lines == 0 &&
+	       evbuffer_get_length(net_stream_input(c->stream)) == 0;
+}
+
 void
 client_broke(struct client *c, const char *why)
 {
@@ -156,7 +170,7 @@ client_broke(struct client *c, const char *why)
 		client_finish(c, CLIENT_END_UNSURE);
 	} else if (c->reused && (state == CS_READY || state == CS_MAIL)) {
 		client_finish(c, CLIENT_END_STALE);
-	} else if (state == CS_HANDSHAKE && c->conf.policy == CLIENT_TLS_MAY) {
+	} else if (c->conf.policy == CLIENT_TLS_MAY && tls_failed(c)) {
 		client_finish(c, CLIENT_END_TLS);
 	} else if (state < CS_MAIL) {
 		client_finish(c, CLIENT_END_NEXT);
@@ -266,7 +280,8 @@ on_event(void *arg, enum net_stream_event what)
 		}
 		return;
 	}
-	if (c->state == CS_HANDSHAKE) {
+	c->lost = true;
+	if (c->state == CS_HANDSHAKE || tls_failed(c)) {
 		net_stream_why(c->stream, why, sizeof(why));
 	} else if (c->state == CS_CONNECT) {
 		(void)snprintf(why, sizeof(why), "connect: ");
@@ -461,6 +476,7 @@ client_dot(struct client *c, bool go)
 void
 client_abort(struct client *c, const char *why)
 {
+	c->aborted = true;
 	client_broke(c, why);
 }
 

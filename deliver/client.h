@@ -26,7 +26,8 @@ struct net_tls;
 struct net_tls_dane;
 
 enum client_tls {
-	CLIENT_TLS_NONE, /* after a failed handshake at a host that may */
+	CLIENT_TLS_NONE, /* after TLS failed at a host that may; its no to
+		that is no no to the mail */
 	CLIENT_TLS_MAY, /* when offered; the certificate is not checked */
 	CLIENT_TLS_ENCRYPT, /* STARTTLS; the certificate is not checked */
 	CLIENT_TLS_MUST, /* STARTTLS, verified */
@@ -81,7 +82,8 @@ enum client_end {
 	CLIENT_END_NEXT, /* nothing was tried here: try another address */
 	CLIENT_END_UNSURE, /* what answered what? Again, one_by_one */
 	CLIENT_END_STALE, /* the kept session was over: begin a new one */
-	CLIENT_END_TLS, /* the handshake failed; may be tried without */
+	CLIENT_END_TLS, /* TLS failed before it carried a reply; may be tried
+		without */
 	CLIENT_END_NO_GO, /* the gate said no; the dot did not leave */
 	CLIENT_END_BAD_BYTES, /* the body is not what may be sent */
 };

@@ -55,6 +55,7 @@ struct client {
 	struct reply_parser parser;
 	struct reply ehlo, last, data;
 	bool is_tls, verified, all_given, asked, quits;
+	bool lost, aborted; /* the peer's end, the owner's */
 	struct stuff stuff;
 	struct client_row *rows;
 	size_t at; /* the recipient being asked */

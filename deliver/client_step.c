@@ -4,7 +4,8 @@
  *
  * 2xx goes on, 4xx defers, 5xx fails: of one recipient after RCPT, of all
  * after MAIL, DATA and the dot. Before MAIL every refusal only ends this
- * address, because another host of the domain may be well.
+ * address, because another host of the domain may be well. So does a no to
+ * being spoken to in clear.
  */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -17,6 +18,8 @@
 #include "deliver/client_internal.h"
 
 #define ORCPT_MAX 500 /* RFC 3461 4.2, with " ORCPT=" */
+#define NEEDS_TLS 530 /* RFC 3207 4 */
+#define NEEDS_TLS_ENHANCED "5.7.10" /* RFC 7817: encryption needed */
 
 static bool
 is_2xx(const struct client *c)
@@ -39,6 +42,19 @@ client_greet(struct client *c)
 	client_say(c, "EHLO %s", c->conf.helo);
 }
 
+/*
+ * Spoken to in clear because TLS has failed, a host may refuse just that, and
+ * not the mail: at MAIL it has heard of nothing else, and later it says so.
+ */
+static bool
+refuses_clear(const struct client *c)
+{
+	if (c->conf.policy != CLIENT_TLS_NONE || c->last.code / 100 != 5)
+		return false;
+	return c->state == CS_MAIL || c->last.code == NEEDS_TLS ||
+	       strcmp(c->last.enhanced, NEEDS_TLS_ENHANCED) == 0;
+}
+
 /* The same verdict for every recipient that has none yet. */
 static void
 verdict_all(struct client *c, enum client_rcpt from)
@@ -48,7 +64,7 @@ verdict_all(struct client *c, enum client_rcpt from)
 
 	if (is_2xx(c))
 		to = CLIENT_RCPT_DELIVERED;
-	else if (c->last.code / 100 == 5)
+	else if (c->last.code / 100 == 5 && !refuses_clear(c))
 		to = CLIENT_RCPT_FAILED;
 	for (i = 0; i < c->conf.rcpt_count; i++) {
 		if (c->rows[i].result != from)
@@ -341,7 +357,8 @@ on_rcpt(struct client *c)
 	row->reply = c->last;
 	if (is_2xx(c))
 		row->result = CLIENT_RCPT_TAKEN;
-	else if (c->last.code / 100 == 5 && !is_one_too_many(c))
+	else if (c->last.code / 100 == 5 && !is_one_too_many(c) &&
+		 !refuses_clear(c))
 		row->result = CLIENT_RCPT_FAILED;
 	else
 		row->result = CLIENT_RCPT_DEFERRED;

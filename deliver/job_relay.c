@@ -319,8 +319,9 @@ on_no_go(struct job *job)
 }
 
 /*
- * A host that was lost before the gate, or said 421, has decided nothing: with
- * another one left, and no recipient refused, that one is asked now.
+ * A host that was lost before the gate, said 421, or refused to hear it in
+ * clear where its TLS had failed, has decided nothing: with another one left,
+ * and no recipient refused, that one is asked now.
  */
 static bool
 may_try_next(const struct job *job)
@@ -328,8 +329,10 @@ may_try_next(const struct job *job)
 	const struct reply *reply;
 	size_t i;
 	int code = client_last(job->client)->code;
+	bool decided = code != 0 && code != 421 &&
+		       (job->tls != CLIENT_TLS_NONE || code / 100 != 5);
 
-	if (job->phase != JOB_TALKING || (code != 0 && code != 421) ||
+	if (job->phase != JOB_TALKING || decided ||
 	    job->host_at + 1 >= job->host_count)
 		return false;
 	for (i = 0; i < job->due_count; i++) {

@@ -19,9 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/loop.h"
 #include "base/str.h"
 #include "deliver/client.h"
+#include "net/tls.h"
 
 #define STEPS 6 /* greeting, EHLO, MAIL, RCPT, DATA, the dot */
 #define PATIENCE_MS 240 /* more than a busy machine keeps us waiting */
@@ -29,6 +31,8 @@
 static const char *const replies[STEPS] = { "220 peer\r\n", "250 peer\r\n",
 	"250 2.1.0 ok\r\n", "250 2.1.5 ok\r\n", "354 go\r\n",
 	"250 2.0.0 taken\r\n" };
+static const char *const with_tls[STEPS] = { "220 peer\r\n",
+	"250-peer\r\n250 STARTTLS\r\n", "220 go\r\n" };
 
 /* Both sides of one session, on one loop. */
 struct world {
@@ -40,6 +44,8 @@ struct world {
 	enum client_end end;
 	bool ended, drips, in_data;
 	int silent_at, step;
+	const char *const *replies;
+	struct net_tls *tls; /* NULL: in clear */
 };
 
 static void
@@ -59,7 +65,7 @@ say(struct world *w)
 	if (w->step < STEPS && w->step != w->silent_at) {
 		w->in_data = w->step == 4;
 		bufferevent_write(
-		    w->peer, replies[w->step], strlen(replies[w->step]));
+		    w->peer, w->replies[w->step], strlen(w->replies[w->step]));
 	} else if (w->drips) {
 		drip(w);
 	}
@@ -72,6 +78,11 @@ on_peer_read(struct bufferevent *bev, void *arg)
 	struct world *w = arg;
 	char *line;
 
+	/* What comes now is a handshake; nobody will answer. */
+	if (w->tls != NULL && w->step == 3) {
+		client_abort(w->client, "other mail waits");
+		return;
+	}
 	while ((line = evbuffer_readln(bufferevent_get_input(bev), NULL,
 		    EVBUFFER_EOL_CRLF)) != NULL) {
 		bool dot = strcmp(line, ".") == 0;
@@ -136,13 +147,14 @@ on_end(void *arg, enum client_end end)
 
 /* Runs one session; what became of the one recipient. */
 static enum client_rcpt
-run(struct world *w, int silent_at, bool drips)
+run_with(struct world *w, int silent_at)
 {
 	static const struct client_events events = { on_ready, on_body, on_gate,
 		on_end };
 	static const struct str rcpt = { "ann@dest.example", 16 };
 	struct sockaddr_in sin = { .sin_family = AF_INET };
-	struct client_conf conf = { .policy = CLIENT_TLS_NONE,
+	struct client_conf conf = { .tls = w->tls,
+		.policy = w->tls != NULL ? CLIENT_TLS_MAY : CLIENT_TLS_NONE,
 		.helo = "gate.example",
 		.host = "peer.example",
 		.mail_from = str_lit("bot@acme.example"),
@@ -154,7 +166,7 @@ run(struct world *w, int silent_at, bool drips)
 	enum client_rcpt result;
 	int i;
 
-	*w = (struct world){ .silent_at = silent_at, .drips = drips };
+	w->silent_at = silent_at;
 	w->loop = loop_new();
 	w->drip = loop_timer_new(w->loop, drip, w);
 	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -179,6 +191,13 @@ run(struct world *w, int silent_at, bool drips)
 	loop_timer_free(w->drip);
 	loop_free(w->loop);
 	return result;
+}
+
+static enum client_rcpt
+run(struct world *w, int silent_at, bool drips)
+{
+	*w = (struct world){ .drips = drips, .replies = replies };
+	return run_with(w, silent_at);
 }
 
 static void
@@ -214,12 +233,28 @@ test_no_silence(void **state)
 	assert_int_equal(w.end, CLIENT_END_DONE);
 }
 
+/* Who gives up on a slow handshake does not mean to go on in clear. */
+static void
+test_given_up_in_a_handshake(void **state)
+{
+	struct world w = { .replies = with_tls };
+	struct err err;
+
+	(void)state;
+	w.tls = net_tls_client_new("", &err);
+	assert_non_null(w.tls);
+	assert_int_equal(run_with(&w, -1), CLIENT_RCPT_OPEN);
+	assert_int_equal(w.end, CLIENT_END_NEXT);
+	net_tls_free(w.tls);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_silence),
 		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_given_up_in_a_handshake),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* as daemon_init() does */
