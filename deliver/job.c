@@ -17,6 +17,7 @@
 #include "deliver/backoff.h"
 #include "deliver/job_internal.h"
 #include "deliver/share.h"
+#include "mail/structure.h"
 
 #define STORE_AGAIN_MS 1000
 #define PREPARED_MS 1000 /* what was read before that is read again */
@@ -460,6 +461,7 @@ job_free(struct job *job)
 	buf_free(&job->text);
 	buf_free(&job->prefix);
 	identity_scan_free(job->scan);
+	structure_free(job->structure);
 	buf_free(&job->links);
 	buf_free(&job->identity);
 	buf_free(&job->return_path);

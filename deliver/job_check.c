@@ -270,7 +270,6 @@ check(struct job *job, const struct relay_message *m)
 	for (i = 0; i < job->rcpt_count; i++) {
 		if (!is_safe_address(job->rcpt[i]))
 			return "recipient address";
-		job->params.smtputf8 |= str_has_8bit(job->rcpt[i]);
 	}
 	if (!is_safe_address(job->mail_from))
 		return "sender address";
@@ -341,6 +340,7 @@ on_fetch(void *arg, enum relay_status st, const char *why,
 	job->passed = m->passed ? job->due_count : 0;
 	job->round = m->round;
 	job->scan = identity_scan_new(job->ctx->identity_key.n > 0);
+	job_split_begin(job);
 	if (job->ctx->bounce_key.n > 0)
 		(void)seal_verp_make(&job->return_path, &job->ctx->bounce_key,
 		    job->mail_from, &job->lease.message,
@@ -379,6 +379,7 @@ on_plain(void *arg, const void *p, size_t n)
 	}
 	job->is_8bit |= str_has_8bit((struct str){ p, n });
 	identity_scan_add(job->scan, p, n);
+	job_split_add(job, p, n);
 	if (job->is_kept)
 		buf_add(&job->kept, p, n);
 }
@@ -419,6 +420,7 @@ checked(struct job *job)
 void
 job_linked(struct job *job)
 {
+	job_split(job);
 	if (job->ctx->identity_key.n > 0)
 		job_identify(job);
 	if (job->test)

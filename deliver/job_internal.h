@@ -122,11 +122,14 @@ struct job {
 	unsigned char want_tag[32];
 	bool is_8bit;
 	struct envelope_params params;
+	bool utf8_content; /* a header has bytes above 127: all need SMTPUTF8 */
+	bool needs_utf8; /* those due now do */
 	char envid[UUID_ID_MAX]; /* ours */
 
 	/* Reading the body. */
 	struct seal_open *open;
 	struct body_tag *tag;
+	struct structure *structure; /* NULL: nothing is asked of it */
 	enum job_pass pass;
 	bool read_failed;
 	struct sign *sign; /* of the pass that signs */
@@ -206,6 +209,13 @@ void job_rewind(struct job *job, enum job_pass pass);
 void job_one_click(struct job *job);
 /* job_check.c: go on with what follows. */
 void job_linked(struct job *job);
+
+/* job_split.c */
+/* Before the pass that checks: what it has to look for. */
+void job_split_begin(struct job *job);
+void job_split_add(struct job *job, const void *p, size_t n);
+/* After it: keep of those due who goes in one transaction. */
+void job_split(struct job *job);
 
 /* job_identity.c: the field that says who looked at it, if there is a key. */
 void job_identify(struct job *job);

@@ -438,7 +438,7 @@ talk(struct job *job)
 		.rcpt_count = job->due_count,
 		.size = job->size + (int64_t)job->prefix.n,
 		.is_8bit = job->is_8bit,
-		.needs_utf8 = job->params.smtputf8,
+		.needs_utf8 = job->needs_utf8,
 		.require_tls = job->params.require_tls,
 		.ret = job->params.ret,
 		.notify = job->due_notify,
