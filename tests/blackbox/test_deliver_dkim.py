@@ -548,6 +548,16 @@ def test_hidden_recipients_go_by_themselves(signing, mx):
             assert ("not sent" in said) == (rcpt not in m["rcpts"]), said
 
 
+def test_smtputf8_is_asked_for_a_hidden_recipient_alone(signing, mx):
+    r = signing
+    rcpts = ["ann@dest.example", "j\u00f6rg@dest.example"]
+    mid = r.submit(rcpts=rcpts, raw=PLAIN + b"\r\nx\r\n",
+                   params=["SMTPUTF8"])
+    r.wait_state(mid, "sent")
+    assert [(m["rcpts"], "SMTPUTF8" in m["params"]) for m in mx.messages] == [
+        (rcpts[:1], False), (rcpts[1:], True)]
+
+
 @pytest.mark.parametrize("reply", ["450 4.2.2 full", "452 4.5.3 later"])
 def test_each_hidden_recipient_has_its_turn(signing, mx, reply):
     """One that waits keeps no other from being tried; nobody is pressed."""

@@ -57,10 +57,37 @@ def halves():
             yield Row("%s-half-%s" % (verb, name),
                       "uncertain" if verb == "dot" else "deferred",
                       {verb: cut(step)})
-        yield Row("dot-rst-half-" + name, "uncertain", {"dot": cut(part, rst)})
+            yield Row("%s-rst-half-%s" % (verb, name),
+                      "uncertain" if verb == "dot" else "deferred",
+                      {verb: cut(step, rst)})
+        for verb, code in (("banner", b"220"), ("EHLO", b"250"),
+                           ("STARTTLS", b"220")):
+            step = part.replace(b"250", code)
+            for how, end in (("half", CLOSE), ("rst-half", rst)):
+                yield Row("%s-%s-%s" % (verb, how, name), "deferred",
+                          {verb: cut(step, end)}, took=0)
     yield Row("dot-half-no", "uncertain", {"dot": cut(b"550 5.7.1 no\r")})
     yield Row("dot-half-no-line", "uncertain", {"dot": cut(
         b"550-5.7.1 no\r\n")})
+
+
+def under_tls(step):
+    """Only there: in clear all is well."""
+    def moment(session, line):
+        if not session.tls:
+            return None
+        return step(session, line) if callable(step) else step
+    return moment
+
+
+def once(moment, step):
+    """The first time alone."""
+    return lambda session, line: (
+        step if session.mx.verbs.count(moment) == 1 else None)
+
+
+def not_in_clear(session, line):
+    return None if session.tls else "530 5.7.0 Must issue STARTTLS first"
 
 
 def sts(name, want, cert="good", mode="enforce", mx=("mx1.{d}",), **more):
@@ -114,6 +141,10 @@ GREETINGS = [
         params=["SMTPUTF8"], enhanced="5.6.7"),
     Row("no-smtputf8-header", "bounced", raw=UTF8_HEADER,
         params=["SMTPUTF8"], enhanced="5.6.7"),
+    Row("no-smtputf8-one-of-two", "bounced", rcpts=["ann@{d}",
+                                                    "j\u00f6rg@{d}"],
+        raw=b"From: <@BOX@>\r\nTo: <a@dest.example>\r\nSubject: x\r\n\r\nx",
+        params=["SMTPUTF8"], statuses=[3, 5], took=1, said=r"^SIZE=\d+$"),
     Row("dsn", "sent", offers=DSN, notify="FAILURE,DELAY", ret="HDRS",
         rcpts=["a+b=c@{d}"], said=r"^SIZE=\d+ RET=HDRS ENVID=msg_\w+$",
         rcpt_said=r"^NOTIFY=FAILURE,DELAY ORCPT=rfc822;a\+2Bb\+3Dc@r\d+\."),
@@ -152,6 +183,16 @@ ANSWERS = [
         statuses=[3, 4, 5], took=1),
     Row("rcpt-none", "bounced", rcpts=["a@{d}", "b@{d}"], took=0,
         replies={"a@{d}": "550 5.1.1 who", "b@{d}": "550 5.1.1 who"}),
+    *(Row("rset-" + name, "bounced", {"DATA": "554 5.5.1 nobody",
+                                       "RSET": step}, took=0,
+          rcpts=["a@{d}", "b@{d}"], statuses=[5, 5],
+          replies={"a@{d}": "550 5.1.1 who", "b@{d}": "550 5.1.1 who"})
+      for name, step in (("421", "421 4.3.2 later"), ("end", CLOSE),
+                         ("rst", rst), ("550", "550 5.7.1 no"))),
+    Row("rset-421-one-waits", "deferred", {"DATA": "554 5.5.1 nobody",
+                                           "RSET": "421 4.3.2 later"},
+        rcpts=["a@{d}", "b@{d}"], statuses=[5, 4], took=0,
+        replies={"a@{d}": "550 5.1.1 who", "b@{d}": "450 4.2.1 later"}),
     Row("rcpt-text", "bounced", {"RCPT": says(
         b"550 5.1.1 \x1b[31mno\xff\x07\t<script>\r\n")},
         reply=r"^[\x20-\x7e]*$"),
@@ -171,6 +212,15 @@ TLS = [
     Row("tls-500", "sent", {"STARTTLS": "500 5.5.1 what"}, tls=False),
     Row("tls-421", "sent", {"STARTTLS": "421 4.3.2 no"}, tls=False),
     Row("tls-rst", "sent", {"STARTTLS": rst}, **TWO_HOSTS),
+    Row("tls-end-behind", "sent", {"EHLO": under_tls(CLOSE)}, tls=False),
+    Row("tls-rst-behind", "sent", {"EHLO": under_tls(rst)}, tls=False),
+    Row("tls-half-behind", "deferred", {"EHLO": under_tls(cut(b"25"))}),
+    Row("tls-530", "deferred", {"tls": CLOSE, "MAIL": not_in_clear},
+        code=530),
+    Row("tls-530-next", "sent", {"tls": once("tls", CLOSE),
+                                 "MAIL": not_in_clear}, **TWO_HOSTS),
+    Row("tls-454-530", "sent", {"STARTTLS": once(
+        "STARTTLS", "454 4.7.0 no"), "MAIL": not_in_clear}, **TWO_HOSTS),
     Row("tls-injected", "sent", {"injected": b"250-AUTH PLAIN\r\n250 x\r\n"},
         tls=True),
     sts("good", "sent", tls=True, tls_text="verified, mta-sts$"),
@@ -182,6 +232,10 @@ TLS = [
     sts("clear", "deferred", offers=CLEAR, reply="TLS is demanded", took=0),
     sts("454", "deferred", script={"STARTTLS": "454 4.7.0 no"}, took=0),
     sts("rst", "deferred", script={"tls": rst}, took=0),
+    sts("end-behind", "deferred", script={"EHLO": under_tls(CLOSE)}, took=0,
+        reply="mta-sts"),
+    sts("end-behind-testing", "sent", mode="testing", tls=False,
+        script={"EHLO": under_tls(CLOSE)}),
     sts("unnamed", "deferred", mx=("mx9.{d}",), enhanced="4.7.5",
         reply="not named by the domain's MTA-STS policy", took=0),
     sts("txt-by-tcp", "deferred", mx=("mx9.{d}",), enhanced="4.7.5", zone=(
@@ -227,6 +281,10 @@ DANES = [
         took=0, reply="dane"),
     Row("dane-clear", "deferred", offers=CLEAR, took=0,
         zone=DANE + "3 1 1 {key_good}\n", reply="TLS is demanded.*dane"),
+    Row("dane-end-behind", "deferred", {"EHLO": under_tls(CLOSE)}, took=0,
+        zone=DANE + "3 1 1 {key_good}\n", reply="dane"),
+    Row("dane-unusable-end-behind", "deferred", {"EHLO": under_tls(CLOSE)},
+        took=0, zone=DANE + "1 1 1 {key_good}\n"),
     Row("dane-next-host", "sent", zone=DANE + "3 1 1 " + "ab" * 32 + "\n"
         "{d}. MX 20 mx2.{d}.\nmx2.{d}. A {ip2}\n"
         "_25._tcp.mx2.{d}. TLSA 3 1 1 {key_good}\n", **TWO_HOSTS),
@@ -269,6 +327,24 @@ DANES = [
     Row("requiretls-sts-self", "deferred", params=["REQUIRETLS"], took=0,
         domain="u3.plain.example", cert="self",
         offers=OFFERS + ("REQUIRETLS",), policy=policy("testing", "mx1.{d}")),
+    Row("requiretls-end-behind", "deferred", {"EHLO": under_tls(CLOSE)},
+        params=["REQUIRETLS"], took=0, offers=OFFERS + ("REQUIRETLS",),
+        domain="u5.plain.example", policy=policy("testing", "mx1.{d}")),
+    *(Row("requiretls-policy-" + name, "deferred", params=["REQUIRETLS"],
+          took=0, enhanced="4.7.10", domain="u6-%s.plain.example" % name,
+          offers=OFFERS + ("REQUIRETLS",),
+          policy=policy("enforce", "mx1.{d}", **how))
+      for name, how in (
+          ("500", {"status": 500}), ("404", {"status": 404}),
+          ("no-host", {"at": None}), ("refused", {"at": "30.3.0.9"}),
+          ("silent", {"at": SILENT_HOST}), ("empty", {"body": ""}))),
+    Row("requiretls-record-fails", "deferred", params=["REQUIRETLS"], took=0,
+        domain="u7.plain.example", offers=OFFERS + ("REQUIRETLS",),
+        zone="{d}. MX 10 mx1.{d}.\nmx1.{d}. A {ip1}\n"
+        "_mta-sts.{d}. NS ns.dead.example.\n", enhanced="4.7.10"),
+    Row("requiretls-no-policy", "bounced", params=["REQUIRETLS"], took=0,
+        domain="u8.plain.example", offers=OFFERS + ("REQUIRETLS",),
+        policy=policy("none"), enhanced="5.7.10"),
     Row("requiretls-nothing", "bounced", params=["REQUIRETLS"], took=0,
         domain="u4.plain.example", offers=OFFERS + ("REQUIRETLS",),
         enhanced="5.7.10"),
@@ -365,7 +441,7 @@ def test_row(world, i):
     first = rows[0]
     if row.statuses:
         assert [x["status"] for x in rows] == row.statuses
-        assert row.one.messages[0]["rcpts"] == [
+        assert sum((m["rcpts"] for m in row.one.messages), []) == [
             x["canon"] for x in rows if x["status"] == 3]
     if row.want != "sent":
         assert row.took or not (row.two and row.two.messages)

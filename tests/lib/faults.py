@@ -211,7 +211,8 @@ class World:
         names = []
         for i, row in enumerate(self.rows):
             row.d = row.domain or "r%d.example" % i
-            row.ip1, row.ip2 = "30.1.%d.1" % i, "30.1.%d.2" % i
+            row.ip1, row.ip2 = ("30.1.%d.%d" % (i // 100, i % 100 * 2 + n)
+                                for n in (1, 2))
             names += ["mta-sts." + row.d, "mx1." + row.d, "mx2." + row.d,
                       "real." + row.d]
         self.r = Relaying(
