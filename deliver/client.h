@@ -127,6 +127,12 @@ void client_free(struct client *c);
 
 enum client_rcpt client_result(
     const struct client *c, size_t i, const struct reply **reply);
+/*
+ * Does that reply speak of this recipient? It answered its own RCPT, or the dot
+ * of a message that no other recipient of the transaction was to get. What was
+ * said to MAIL or DATA may be about the sender.
+ */
+bool client_is_own(const struct client *c, size_t i);
 /* The certificate fits, also where nobody demands that. */
 bool client_is_verified(const struct client *c);
 /* The next hop takes over the duty to report (RFC 3461 6.2.1). */

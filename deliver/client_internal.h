@@ -37,6 +37,7 @@ enum client_state {
 struct client_row {
 	enum client_rcpt result;
 	struct reply reply;
+	bool is_own; /* client_is_own() */
 };
 
 struct client {

@@ -55,10 +55,21 @@ refuses_clear(const struct client *c)
 	       strcmp(c->last.enhanced, NEEDS_TLS_ENHANCED) == 0;
 }
 
+static size_t
+count(const struct client *c, enum client_rcpt result)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < c->conf.rcpt_count; i++)
+		n += c->rows[i].result == result;
+	return n;
+}
+
 /* The same verdict for every recipient that has none yet. */
 static void
 verdict_all(struct client *c, enum client_rcpt from)
 {
+	const bool is_own = c->state == CS_DOT && count(c, from) == 1;
 	enum client_rcpt to = CLIENT_RCPT_DEFERRED;
 	size_t i;
 
@@ -71,7 +82,14 @@ verdict_all(struct client *c, enum client_rcpt from)
 			continue;
 		c->rows[i].result = to;
 		c->rows[i].reply = c->last;
+		c->rows[i].is_own = is_own;
 	}
+}
+
+bool
+client_is_own(const struct client *c, size_t i)
+{
+	return c->rows[i].is_own;
 }
 
 static void
@@ -324,13 +342,7 @@ on_mail(struct client *c)
 static bool
 any_taken(const struct client *c)
 {
-	size_t i;
-
-	for (i = 0; i < c->conf.rcpt_count; i++) {
-		if (c->rows[i].result == CLIENT_RCPT_TAKEN)
-			return true;
-	}
-	return false;
+	return count(c, CLIENT_RCPT_TAKEN) > 0;
 }
 
 /*
@@ -355,6 +367,7 @@ on_rcpt(struct client *c)
 		return;
 	}
 	row->reply = c->last;
+	row->is_own = true;
 	if (is_2xx(c))
 		row->result = CLIENT_RCPT_TAKEN;
 	else if (c->last.code / 100 == 5 && !is_one_too_many(c) &&
@@ -379,13 +392,7 @@ on_rcpt(struct client *c)
 static bool
 any_failed(const struct client *c)
 {
-	size_t i;
-
-	for (i = 0; i < c->conf.rcpt_count; i++) {
-		if (c->rows[i].result == CLIENT_RCPT_FAILED)
-			return true;
-	}
-	return false;
+	return count(c, CLIENT_RCPT_FAILED) > 0;
 }
 
 /* What the group came to is final. */

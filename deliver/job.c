@@ -237,6 +237,7 @@ job_finish_all(struct job *job, enum relay_result result, int code,
 		(void)snprintf(
 		    v[i].enhanced, sizeof(v[i].enhanced), "%s", enhanced);
 		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", why);
+		v[i].is_own = true; /* of each, or of their domain */
 	}
 	if (job->mx[0] == '\0') {
 		(void)snprintf(job->mx, sizeof(job->mx), "%s",

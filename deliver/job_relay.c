@@ -280,6 +280,7 @@ record(struct job *job)
 		(void)snprintf(v[i].enhanced, sizeof(v[i].enhanced), "%s",
 		    reply->enhanced);
 		(void)snprintf(v[i].text, sizeof(v[i].text), "%s", reply->text);
+		v[i].is_own = client_is_own(job->client, i);
 	}
 	if (last->code / 100 == 2)
 		class = "2xx";

@@ -82,6 +82,7 @@ struct relay_rcpt {
 	int code; /* 0 when no reply came */
 	char enhanced[16];
 	char text[256]; /* printable ASCII */
+	bool is_own; /* it speaks of this address: may suppress it */
 };
 
 /* Told to the sender's inbox, with the results (RFC 3464). */

@@ -36,6 +36,20 @@ result_args(struct pg_args *a, const struct relay_rcpt *v, size_t n)
 	pg_array_end(a);
 }
 
+/* Whose result speaks of its address. */
+static void
+own_args(struct pg_args *a, const struct relay_rcpt *v, size_t n)
+{
+	size_t i;
+
+	pg_array_begin(a, PG_ELEM_I32);
+	for (i = 0; i < n; i++) {
+		if (v[i].is_own)
+			pg_item_i32(a, v[i].ix);
+	}
+	pg_array_end(a);
+}
+
 static void
 report_args(struct pg_args *a, const struct relay_reports *r)
 {
@@ -100,7 +114,7 @@ relay_finish(struct relay *r, const struct store_lease *l, const char *mx,
     const struct relay_reports *reports, relay_done_fn *done, void *arg)
 {
 	const char *sql = "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,"
-			  "$10,$11,host=>$12,safety=>$13)";
+			  "$10,$11,host=>$12,safety=>$13,own=>$14)";
 	struct relay_item item = { .lease = *l };
 	struct pg_args a = { 0 };
 	struct relay_op *op;
@@ -111,10 +125,11 @@ relay_finish(struct relay *r, const struct store_lease *l, const char *mx,
 	pg_text(&a, n > 0 ? v[0].text : "");
 	pg_text(&a, mx);
 	pg_text(&a, tls);
+	own_args(&a, v, n);
 	if (reports != NULL && reports->n > 0) {
 		report_args(&a, reports);
 		sql = "select * from api.done_1($1,$2,$3,$4,$5,$6,$7,$8,$9,"
-		      "$10,$11,$14,$15,$16,$17,$12,$13)";
+		      "$10,$11,$15,$16,$17,$18,$12,$13,$14)";
 	}
 	op = relay_op_new(r, arg);
 	op->fn.done = done;

@@ -1160,7 +1160,8 @@ CREATE FUNCTION api.done_1(t bigint, mid uuid, dom text, lease uuid,
 	reply text[], retry_seconds int, mx_result text,
 	dsn_kind text[] DEFAULT NULL, dsn_ix text[] DEFAULT NULL,
 	dsn_epoch int DEFAULT NULL, dsn_box bytea[] DEFAULT NULL,
-	host text DEFAULT NULL, safety text DEFAULT NULL)
+	host text DEFAULT NULL, safety text DEFAULT NULL,
+	own int[] DEFAULT '{}')
 	RETURNS TABLE (status int, code text, state smallint, more boolean)
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET postern.msg = '' SET postern.actor = '' AS $$
@@ -1215,7 +1216,8 @@ BEGIN
 	    WHERE v.message_id = mid AND v.tenant_id = t AND v.domain = dom
 	    AND v.ix::int = u.i;
 	IF 5 = ANY (result) THEN
-		PERFORM d.suppress(t, mid, dom, done_1.ix);
+		PERFORM d.suppress(t, mid, dom, ARRAY(SELECT unnest(done_1.ix)
+		    INTERSECT SELECT unnest(own)));
 	END IF;
 	IF host IS NOT NULL AND NOT d.attempt_open(l.q) THEN
 		PERFORM d.attempt_add(l.q, host, safety);

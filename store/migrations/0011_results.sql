@@ -15,7 +15,8 @@ CREATE POLICY p_relay_insert ON d.list_entry FOR INSERT TO p_relay
 SET LOCAL ROLE p_relay;
 
 -- RFC 3463: bad mailbox, bad domain, moved, null MX, mailbox disabled. What a
--- host says of one message, or of us, is no reason.
+-- host says of one message, of us, or of several at once, is no reason: the
+-- caller names those of which it was said (decision 0135).
 CREATE FUNCTION d.suppress(t bigint, mid uuid, dom text, rows_ix int[])
 	RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

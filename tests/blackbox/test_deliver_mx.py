@@ -290,6 +290,14 @@ def test_starttls_refused(r, domain):
 
 # -- no host ---------------------------------------------------------------------------
 
+def listed(r, domain):
+    """Whom that suppressed for a week: each, as it is about all of them."""
+    return [x["entry"] for x in r.sql(
+        "SELECT entry FROM d.list_entry WHERE entry LIKE %s AND ended_at IS "
+        "NULL AND expires_at - created_at BETWEEN '6 days' AND '7 days 1 min'"
+        " ORDER BY entry", "%@" + domain)]
+
+
 def test_a_domain_that_takes_no_mail(r, domain):
     r.dns.mx(domain, (0, "."))
     r.dns.a(domain, ONE)
@@ -297,11 +305,14 @@ def test_a_domain_that_takes_no_mail(r, domain):
     assert result(r, mid) == (5, "5.1.10", "the domain takes no mail")
     assert r.deliveries(mid)[0]["reply_code"] == 556
     assert not r.one.verbs
+    assert listed(r, domain) == [d["canon"] for d in r.deliveries(mid)]
 
 
 def test_no_such_domain(r, domain):
-    mid = send(r, domain, "bounced")
-    assert result(r, mid) == (5, "5.1.2", "no such domain")
+    mid = send(r, domain, "bounced", rcpts=["ann@" + domain, "bob@" + domain])
+    assert {(d["status"], d["enhanced"], d["reply"]) for d in r.deliveries(
+        mid)} == {(5, "5.1.2", "no such domain")}
+    assert listed(r, domain) == ["ann@" + domain, "bob@" + domain]
 
 
 def test_no_search_path(r, domain):

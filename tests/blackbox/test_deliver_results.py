@@ -82,6 +82,31 @@ def test_which_results_suppress(r, mx, reply, listed):
     assert len(mx.messages) == 0
 
 
+@pytest.mark.parametrize("groups", [True, False])
+@pytest.mark.parametrize("verb,rcpts,refused,listed", [
+    ("MAIL", "a", "", ""), ("MAIL", "ab", "", ""),
+    ("DATA", "a", "", ""), ("DATA", "ab", "", ""),
+    ("dot", "ab", "", ""), ("dot", "abc", "a", "a"),
+    # What the dot answers is about the only one that was to get it.
+    ("dot", "a", "", "a"), ("dot", "ab", "b", "ab")])
+def test_only_a_reply_to_one_suppresses(r, mx, monkeypatch, verb, rcpts,
+                                        refused, listed, groups):
+    """One address that is gone says nothing of the others, and a reply to
+    MAIL speaks of the sender (decision 0135)."""
+    if not groups:
+        monkeypatch.setattr(mx, "offers", tuple(
+            x for x in mx.offers if x != "PIPELINING"))
+    where = "@%s%s%s%d.example" % (verb.lower(), rcpts, refused, groups)
+    for x in refused:
+        mx.rcpt_replies[x + where] = "550 5.1.1 no such user"
+    mx.script[verb] = "550 5.2.1 not here"
+    mid = r.submit(rcpts=[x + where for x in rcpts])
+    r.wait_state(mid, "bounced")
+    assert [x["reply_code"] for x in r.deliveries(mid)] == [550] * len(rcpts)
+    assert sorted(line.split(where)[0][-1] for line in entries(r, where)) \
+        == sorted(listed)
+
+
 def test_another_tenant_may_write(r, mx):
     mx.rcpt_replies["gone@dest.example"] = "550 5.1.1 who"
     r.wait_state(r.submit(rcpts=["gone@dest.example"]), "bounced")

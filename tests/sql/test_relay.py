@@ -173,6 +173,31 @@ def test_the_rest_follows_at_once(w, x, su):
     assert rows_of(su, m) == [DONE, PENDING] and len(claim(w, m)) == 1
 
 
+def test_who_is_suppressed_is_named(w, x, su):
+    """Of what failed, only what the caller says was said of that address; and
+    none that this call is not about."""
+    names = ["%s@own-%d.example" % (c, x.inbox) for c in "abcd"]
+    m = approved(w, x, names)
+    L, = claim(w, m)
+    attempt(w, L, (1, 2, 3, 4))
+
+    def fail(L, ix, own):
+        n = len(ix)
+        return call1(w.wk, "done_1", ix=ix, result=[FAILED] * n,
+                     reply_code=[550] * n, enhanced=["5.1.1"] * n,
+                     reply=["no such user"] * n, retry_seconds=0,
+                     mx_result="mx", **own, **L)["status"]
+    assert fail(L, [1], {}) == 200
+    L, = claim(w, m)
+    assert fail(L, [2, 3], {"own": [1, 3]}) == 200
+    L, = claim(w, m)
+    assert fail(L, [4], {"own": []}) == 200
+    cur = su.cursor()
+    cur.execute("SELECT entry FROM d.list_entry WHERE entry = ANY (%s) "
+                "AND ended_at IS NULL", (names,))
+    assert cur.fetchall() == [(names[2],)]
+
+
 # The gate is asked twice: before MAIL FROM and before the dot.
 GATES = pytest.mark.parametrize("at", ["mail", "dot"])
 
