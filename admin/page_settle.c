@@ -45,12 +45,36 @@ draw_conflict(struct page *page)
 	buf_free(&link);
 }
 
+/* To be sent again by a release that holds no more. */
+static void
+draw_over(struct page *page)
+{
+	struct moving *m = page->mine;
+	struct buf link = { 0 };
+
+	buf_printf(&link, "/m/%s", m->id);
+	page_problem_send(page->req, 409,
+	    &(struct view_problem){ .heading = "Nothing was done",
+		.name = m->answer.is.text,
+		.text = "It cannot be sent again: what let it be sent holds no "
+			"more (its approval has lapsed, or the mode or rule "
+			"it went by). Find out what became of it, then say "
+			"whether it arrived.",
+		.link = buf_cstr(&link),
+		.link_label = "Back to the message" });
+	buf_free(&link);
+}
+
 static void
 on_moved(struct page *page)
 {
 	struct moving *m = page->mine;
 	char path[UUID_ID_MAX + 8];
 
+	if (strcmp(m->answer.is.text, "release_over") == 0) {
+		draw_over(page);
+		return;
+	}
 	if (m->answer.is.status == 409) {
 		log_info("admin.conflict",
 		    KV("operator", page->who->session.operator_id),

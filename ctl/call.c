@@ -214,6 +214,11 @@ fix_of(const char *code)
 		    "the clock is half a year away from the last week there "
 		    "is: put it right; if it is right, repeat with --after-gap "
 		    "(what is past its time goes then)" },
+		{ "release_over",
+		    "what let it be sent holds no more (its approval has "
+		    "lapsed, or the mode or rule it went by): it cannot be "
+		    "sent again; find out what became of it, then say sent or "
+		    "failed" },
 		{ "dkim_needed",
 		    "links to unsubscribe count inside a signature only: "
 		    "posternctl dkim new, then dkim use" },

@@ -242,7 +242,7 @@ GRANT EXECUTE ON FUNCTION d.log_place() TO p_read;
 
 SET LOCAL ROLE p_policy;
 GRANT EXECUTE ON FUNCTION d.rule_ended(uuid, bigint, smallint, smallint)
-	TO p_relay;
+	TO p_relay, p_review;
 GRANT EXECUTE ON FUNCTION d.votes_suffice(uuid, bigint, smallint, smallint,
 	bytea) TO p_review;
 GRANT EXECUTE ON FUNCTION d.event_add(uuid, bigint, bigint, text, text, text,

@@ -291,6 +291,26 @@ BEGIN
 	RETURN QUERY SELECT 200, NULL::text, g.state;
 END $$;
 
+-- Does the gate let nothing go by this release any more: its time is over, or
+-- what it came from is (a mode, a rule)? What only waits is not asked.
+CREATE FUNCTION d.release_over(mid uuid, t bigint, v smallint, r smallint)
+	RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	now_at timestamptz := clock_timestamp();
+BEGIN
+	RETURN coalesce((SELECT z.at + n.approve_ttl <= now_at
+	    OR coalesce(d.gate_why(m, z, NULL::d.send_q, x, n, false, now_at, 'n')
+	        IN ('not_after', 'expired', 'mode', 'rule_ended'), false)
+	    FROM d.release z JOIN d.message m ON m.message_id = z.message_id
+	        AND m.tenant_id = z.tenant_id AND m.version = z.version
+	        AND m.digest = z.digest
+	    JOIN d.inbox x ON x.tenant_id = z.tenant_id
+	        AND x.inbox_id = z.inbox_id
+	    JOIN d.tenant n ON n.tenant_id = z.tenant_id
+	    WHERE z.message_id = mid AND z.tenant_id = t
+	    AND z.version = v AND z.round = r), true);
+END $$;
+
 CREATE FUNCTION api.uncertain_1(s bytea, mid uuid, ix int[], outcome text,
 	note text)
 	RETURNS TABLE (status int, code text, state smallint)
@@ -329,6 +349,12 @@ BEGIN
 	END IF;
 	IF g.state <> 11 THEN
 		RETURN QUERY SELECT 409, 'state_conflict', g.state;
+		RETURN;
+	END IF;
+	-- It would be taken off the queue again, and the question come back.
+	IF outcome = 'retry' AND d.release_over(mid, g.tenant_id, g.version,
+	    g.round) THEN
+		RETURN QUERY SELECT 409, 'release_over', g.state;
 		RETURN;
 	END IF;
 	UPDATE d.delivery y SET status = CASE outcome WHEN 'sent' THEN 3

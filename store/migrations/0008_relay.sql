@@ -841,6 +841,8 @@ CREATE FUNCTION d.gate_why(m d.message, z d.release, q d.send_q, b d.inbox,
 	        THEN 'paused' END
 $$;
 
+GRANT EXECUTE ON FUNCTION d.gate_why TO p_review;
+
 -- May what is marked go on: before MAIL FROM, and once more before the dot?
 -- NULL is yes. A no is carried out here: all but `list` end the lease, and
 -- that one does when nothing is left to send. `round`: no release fits, and

@@ -15,6 +15,7 @@ import pytest
 
 from tests.fake.mx import CLOSE
 from tests.lib import postern, seals
+from tests.lib.pages import Pages, public_id
 from tests.lib.relaying import Relaying
 
 KEY = os.urandom(32)
@@ -38,6 +39,12 @@ def mx(r):
     r.forget_queue()
     r.mx.script.clear()
     r.mx.rcpt_replies.clear()
+
+
+@pytest.fixture(scope="module")
+def operator(r):
+    r.start("postern-admin")
+    return Pages(r)
 
 
 def password(r):
@@ -215,6 +222,41 @@ def test_what_is_sent_again_waits_as_any_other(r, mx, moment, reply):
     r.due(mid)
     r.wait_state(mid, "sent")
     assert len(mx.messages) == 2
+
+
+@pytest.mark.parametrize("over", ["approval", "mode"])
+def test_too_late_to_send_it_again(r, mx, operator, over):
+    """What let it leave holds no more: it is said at once, and nothing is
+    done. The question stays."""
+    box = r.add_inbox("late-%s@acme.example" % over)
+    r.set_mode(box, 4)
+    mx.script["dot"] = CLOSE
+    mid = r.submit(box=box)
+    r.wait_state(mid, "uncertain")
+    mx.script.clear()
+    ttl = "UPDATE d.tenant SET approve_ttl = %s WHERE tenant_id = %s"
+    if over == "mode":
+        r.set_mode(box, 2)
+    else:
+        r.sql(ttl, "1 microsecond", box.tenant_id)
+    before = r.audit(mid)
+    try:
+        refused = r.signed_in("uncertain", "resolve", msg_id(mid), "retry",
+                              "--note", "x", ok=False)
+        form = operator.form(mid, "settle")
+        status, _, page = operator.call(
+            "POST", "/m/%s/settle" % public_id(mid),
+            {**form, "ix": "1", "outcome": "retry", "note": "x"})
+    finally:
+        r.sql(ttl, "72 hours", box.tenant_id)
+    assert "release_over" in refused and "cannot be sent again" in refused
+    assert status == 409 and "cannot be sent again" in page
+    assert "release_over" in page and "too late" not in page
+    assert r.audit(mid) == before and r.state(mid) == "uncertain"
+    assert msg_id(mid) in r.signed_in("uncertain", "list")
+    assert not r.sql("SELECT 1 FROM d.send_q WHERE message_id = %s", mid)
+    r.signed_in("uncertain", "resolve", msg_id(mid), "failed", "--note", "x")
+    r.wait_state(mid, "bounced")
 
 
 def test_one_recipient_of_two(r, mx):

@@ -54,7 +54,7 @@ class Pages:
         """The hidden fields of that form on the message's page, or None."""
         status, _, page = self.call("GET", "/m/" + public_id(mid))
         assert status == 200, (status, page)
-        m = re.search(r'<form method="post" action="/m/[^"]+/%s".*?</form>'
+        m = re.search(r'<form method="post"[^>]* action="/m/[^"]+/%s".*?</form>'
                       % action, page, re.S)
         if m is None:
             return None

@@ -7,7 +7,7 @@ from pgcluster import call, call1
 from test_gate import one, state
 from test_relay import (CANCELED, DONE, DOT, FAILED, LATER, PENDING, SENDING,
                         UNCERTAIN, approved, attempt, claim, done, dot,
-                        due_now, recovered, rows_of, unsure)
+                        due_now, ended, ending, recovered, rows_of, unsure)
 
 
 def in_doubt(w, su, m, other=LATER):
@@ -204,6 +204,31 @@ def test_it_ends_after_a_restore(w, x, su, end, again):
     assert state(su, m)[0] == {"reject": 3, "expiry": 4}.get(end, 5)
     assert told(su, m).endswith("it may have been sent before")
     assert maybe(w, x, su, m) == (True, True)
+
+
+@pytest.mark.parametrize("over", ["approval", "not_after"])
+def test_not_again_by_a_release_that_is_over(w, x, su, over):
+    """It would be taken off the queue at once, and the question come back."""
+    m = ending(w, x) if over == "not_after" else approved(w, x)
+    L, = claim(w, m)
+    attempt(w, L)
+    assert dot(w, L)["go"]
+    if over == "not_after":
+        ended(su, m)
+    assert done(w, L, {1: UNCERTAIN})["state"] == 11
+    again = dict(s=w.root, mid=m["mid"], ix=[1], outcome="retry", note="x")
+    if over == "approval":
+        su.cursor().execute("UPDATE d.tenant SET approve_ttl = '1 us' "
+                            "WHERE tenant_id = %s", (x.tenant,))
+    r = call1(w.rv, "uncertain_1", **again)
+    su.cursor().execute("UPDATE d.tenant SET approve_ttl = '72 hours' "
+                        "WHERE tenant_id = %s", (x.tenant,))
+    assert (r["status"], r["code"], r["state"]) == (409, "release_over", 11)
+    assert rows_of(su, m) == [UNCERTAIN]
+    assert not one(su, "SELECT count(*) FROM d.send_q WHERE message_id = %s",
+                   m["mid"])
+    assert call1(w.rv, "uncertain_1", **{**again, "outcome": "sent"})[
+        "state"] == 8
 
 
 def test_what_never_left_is_plainly_canceled(w, x, su):

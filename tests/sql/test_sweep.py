@@ -91,31 +91,37 @@ def test_a_crash_right_after_it(w, x, su):
 
 def test_what_comes_back_later(w, x, su):
     """Leased, or past its dot, while the mode was made stricter."""
-    leased, dead, unsure = by_mode(w, x, 4, 3)
+    leased, dead, unsure, again = by_mode(w, x, 4, 4)
     L, = claim(w, leased)
     su.cursor().execute("UPDATE d.send_q SET due_at = now(), aside = 0")
     D, = claim(w, dead)
     su.cursor().execute("UPDATE d.send_q SET due_at = now(), aside = 0 "
                         "WHERE lease IS NULL")
-    U, = claim(w, unsure)
-    attempt(w, U)
-    assert dot(w, U)["go"]
-    assert done(w, U, {1: UNCERTAIN})["state"] == 11
+    for m in unsure, again:
+        U, = claim(w, m)
+        attempt(w, U)
+        assert dot(w, U)["go"]
+        assert done(w, U, {1: UNCERTAIN})["state"] == 11
+        su.cursor().execute("UPDATE d.send_q SET due_at = now(), aside = 0 "
+                            "WHERE lease IS NULL")
+    retry = dict(s=w.root, ix=[1], outcome="retry", note=None)
+    assert call1(w.rv, "uncertain_1", mid=again["mid"], **retry)["state"] == 9
     w.mode(x, 2)
+    assert call1(w.rv, "uncertain_1", mid=unsure["mid"], **retry)[
+        "code"] == "release_over"
     w.sweep()
     assert [state(su, m)[0] for m in (leased, dead, unsure)] == [7, 7, 11]
     assert call1(w.wk, "release_lease_1", retry_seconds=0,
                  **L)["status"] == 200
     su.cursor().execute("UPDATE d.send_q SET lease_until = now() "
                         "WHERE lease = %s", (D["lease"],))
-    assert call1(w.rv, "uncertain_1", s=w.root, mid=unsure["mid"], ix=[1],
-                 outcome="retry", note=None)["state"] == 9
     w.sweep()
     w.sweep()
     # What may have arrived is nobody's to hold; it is in no queue any more.
-    assert [state(su, m)[0] for m in (leased, dead, unsure)] == [1, 1, 11]
-    assert one(su, "SELECT count(*) FROM d.send_q WHERE message_id = %s",
-               unsure["mid"]) == 0
+    assert [state(su, m)[0] for m in (leased, dead, unsure, again)] == [
+        1, 1, 11, 11]
+    assert one(su, "SELECT count(*) FROM d.send_q WHERE message_id IN (%s, %s)",
+               unsure["mid"], again["mid"]) == 0
 
 
 def test_nothing_is_back_that_came_after(w, x, su):
