@@ -369,6 +369,8 @@ page_refuse(struct page *page, const struct review_answer *is)
 			  "it with that."
 		    : strcmp(is->text, "reason_required") == 0
 			? "The message is decided: open it with a reason."
+		    : strcmp(is->text, "message_rejected") == 0
+			? PAGE_ALL_LISTED
 			: "Your role does not allow this, so nothing was "
 			  "done.");
 		return;

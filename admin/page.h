@@ -93,6 +93,10 @@ void page_login_next(struct http_request *req, bool factor_due);
 
 /* Held longer than it may be, and not swept away yet: no approval counts. */
 #define PAGE_OVER "The time it may wait is over: it expires, and is not sent."
+/* As api.decide_1 refuses it: message_rejected. */
+#define PAGE_ALL_LISTED                                                        \
+	"Everybody it would go to is suppressed or blocked by now: nothing "   \
+	"of it would leave."
 bool page_is_over(const struct review_message *m);
 
 /* {id} of the route; false after a 400 page. */

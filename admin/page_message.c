@@ -200,6 +200,10 @@ on_gathered(struct page *page)
 		page_refuse(page, &mp->m.is);
 		return;
 	}
+	if (mp->rcpts.is.status >= 300) { /* else nobody would be listed */
+		page_refuse(page, &mp->rcpts.is);
+		return;
+	}
 	page_revises_ask(page);
 	page_then(page, open_it);
 }

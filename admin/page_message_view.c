@@ -62,6 +62,25 @@ same_domain(const char *a, const char *b)
 	return x != NULL && y != NULL && strcasecmp(x, y) == 0;
 }
 
+/* Nothing final is known of it: what leaves now, or once approved, goes there.
+ */
+static bool
+is_to_come(int state, int delivery)
+{
+	switch (state) {
+	case STATE_HELD: /* an approval opens again what was taken back */
+		return delivery < 0 || delivery == DELIVERY_PENDING ||
+		       delivery == DELIVERY_DEFERRED ||
+		       delivery == DELIVERY_CANCELED;
+	case STATE_APPROVED:
+	case STATE_SENDING:
+	case STATE_DEFERRED:
+		return delivery == DELIVERY_PENDING ||
+		       delivery == DELIVERY_DEFERRED;
+	}
+	return false;
+}
+
 static void
 fill_rcpt(
     struct page *page, struct view_rcpt *to, const char *address, char stored)
@@ -90,6 +109,9 @@ fill_rcpt(
 		to->ix = r->ix;
 		to->attempts = r->attempts;
 		to->next_us = r->delivery == DELIVERY_DEFERRED ? r->next_us : 0;
+		if (r->listed != '\0' && is_to_come(mp->m.state, r->delivery))
+			to->listed =
+			    r->listed == 'b' ? "blocked" : "suppressed";
 		if (r->reply_code != 0)
 			buf_printf(
 			    &reply, "%d %s ", r->reply_code, r->enhanced);
@@ -110,7 +132,8 @@ rank(const struct view_rcpt *r, size_t n)
 		return -3;
 	if (n > VIEW_RCPTS_SEEN && r->unicode != NULL)
 		return -2;
-	if (n > VIEW_RCPTS_SEEN && r->delivery >= DELIVERY_DEFERRED)
+	if (n > VIEW_RCPTS_SEEN &&
+	    (r->delivery >= DELIVERY_DEFERRED || r->listed != NULL))
 		return -1;
 	return (int)r->kind;
 }
@@ -149,6 +172,11 @@ fill_rcpts(struct page *page, struct view_message *view)
 		    i < strlen(mp->m.kinds) ? mp->m.kinds[i] : 'b');
 		if (rcpts[i].kind == VIEW_RCPT_BCC)
 			found(page, FINDING_RCPT_HIDDEN, rcpts[i].address);
+		if (rcpts[i].listed != NULL)
+			view->listed_count++;
+		else
+			view->to_send +=
+			    is_to_come(mp->m.state, rcpts[i].delivery);
 	}
 	sort_rcpts(rcpts, i);
 	view->rcpts = rcpts;
@@ -303,10 +331,12 @@ fill_events(struct page *page, struct view_message *view)
 }
 
 static const char *
-why_not(const struct review_message *m)
+why_not(const struct review_message *m, bool all_listed)
 {
 	if (page_is_over(m))
 		return PAGE_OVER;
+	if (all_listed)
+		return PAGE_ALL_LISTED;
 	if (strcmp(m->may_why, "second_approval_needed") == 0)
 		return "You approved this already. Another person has to "
 		       "approve it too.";
@@ -343,15 +373,16 @@ fill_rights(struct page *page, struct view_message *view)
 	bool can = session_has_role(page->who, "reviewer") ||
 		   session_has_role(page->who, "senior");
 	bool step_up = strcmp(m->may_why, "step_up_required") == 0;
+	bool all_listed = view->listed_count > 0 && view->to_send == 0;
 
 	view->may_reject = held && can;
-	view->may_approve =
-	    held && can && (m->may_decide || step_up) && !page_is_over(m);
+	view->may_approve = held && can && (m->may_decide || step_up) &&
+			    !page_is_over(m) && !all_listed;
 	view->sign = view->risk == VIEW_RISK_HIGH && s->passkeys > 0;
 	view->ask_password = step_up || (view->risk == VIEW_RISK_HIGH &&
 					    s->step_up_us <= s->now_us);
 	if (held && !view->may_approve)
-		view->why_not = why_not(m);
+		view->why_not = why_not(m, all_listed);
 	view->may_undo = m->state == STATE_APPROVED && can && !m->leased;
 	view->may_cancel =
 	    (m->state == STATE_APPROVED || m->state == STATE_DEFERRED) && can &&

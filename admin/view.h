@@ -250,6 +250,8 @@ struct view_rcpt {
 	const char *reply; /* peer's words, untrusted */
 	int attempts;
 	int64_t next_us;
+	/* Nothing goes there while that lasts: "suppressed"; else NULL. */
+	const char *listed;
 };
 
 struct view_header {
@@ -339,6 +341,8 @@ struct view_message {
 	bool risk_rose; /* opening showed a higher one than the queue knew */
 	const struct view_rcpt *rcpts;
 	size_t rcpt_count;
+	/* Would get it, if it may leave; and would but for a list. */
+	size_t to_send, listed_count;
 	const char *const *ghosts; /* in To or Cc, but will not receive */
 	size_t ghost_count;
 	enum view_links links_out;

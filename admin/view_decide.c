@@ -43,8 +43,10 @@ put_send_label(struct buf *out, const struct view_message *m)
 		HTML(out, LIT("Approve: nothing leaves"));
 		return;
 	}
-	HTML(out, LIT("Send to "), NUM(m->rcpt_count),
-	    LIT_IF(m->rcpt_count == 1, " recipient"),
+	HTML(out, LIT("Send to "), NUM(m->to_send));
+	if (m->to_send != m->rcpt_count)
+		HTML(out, LIT(" of "), NUM(m->rcpt_count));
+	HTML(out, LIT_IF(m->rcpt_count == 1, " recipient"),
 	    LIT_IF(m->rcpt_count != 1, " recipients"));
 }
 
@@ -59,6 +61,7 @@ put_named(struct buf *out, const struct view_message *m)
 		view_part_address(out, m->rcpts[i].address);
 		if (m->rcpts[i].kind == VIEW_RCPT_BCC)
 			HTML(out, LIT(" <span class=\"chip warn\">Bcc</span>"));
+		view_message_listed(out, &m->rcpts[i]);
 		HTML(out, LIT("</li>"));
 	}
 	if (m->rcpt_count > VIEW_RCPTS_SEEN)
@@ -93,9 +96,31 @@ put_later(struct buf *out, const struct view_message *m)
 	HTML(out, LIT("; then it waits here again.</p>"));
 }
 
+void
+view_message_listed(struct buf *out, const struct view_rcpt *rcpt)
+{
+	if (rcpt->listed != NULL)
+		HTML(out, LIT(" <span class=\"chip bad\">"), TEXT(rcpt->listed),
+		    LIT(": gets nothing</span>"));
+}
+
+/* Lists are asked again when it leaves; what is lifted by then is sent. */
+static void
+put_listed(struct buf *out, const struct view_message *m)
+{
+	if (m->listed_count == 0)
+		return;
+	HTML(out, LIT("<p class=\"small\" id=\"listed\">"),
+	    NUM(m->listed_count), LIT_IF(m->listed_count == 1, " recipient is"),
+	    LIT_IF(m->listed_count != 1, " recipients are"),
+	    LIT(" suppressed or blocked: nothing goes there, unless that ends "
+		"before the mail leaves.</p>"));
+}
+
 static void
 put_window(struct buf *out, const struct view_message *m)
 {
+	put_listed(out, m);
 	if (m->test)
 		HTML(out, LIT("<p class=\"small\" id=\"captured\">Mail of a "
 			      "test inbox: approved, it goes into the store of "
@@ -297,6 +322,17 @@ view_message_facts(struct buf *out, const struct view_shell *shell,
 	(void)shell;
 }
 
+/* As much of put_send_label() as there is room for. */
+static void
+put_bar_label(struct buf *out, const struct view_message *m)
+{
+	if (m->test || m->to_send == m->rcpt_count)
+		HTML(out, LIT("Approve"));
+	else
+		HTML(out, LIT("Send to "), NUM(m->to_send), LIT(" of "),
+		    NUM(m->rcpt_count));
+}
+
 void
 view_message_bar(struct buf *out, const struct view_message *m)
 {
@@ -308,14 +344,16 @@ view_message_bar(struct buf *out, const struct view_message *m)
 			      "</a>"));
 	/* What has nothing to fill in is sent from here. */
 	if (m->may_approve && !m->reject_only && m->risk == VIEW_RISK_LOW &&
-	    !m->sign && !m->ask_password)
-		HTML(out,
-		    LIT("<button class=\"button primary\" "
-			"form=\"approve-form\" name=\"verdict\" value=\"a\">"
-			"Approve</button>"));
-	else if (m->may_approve && !m->reject_only)
+	    !m->sign && !m->ask_password) {
+		HTML(out, LIT("<button class=\"button primary\" "
+			      "form=\"approve-form\" name=\"verdict\" "
+			      "value=\"a\">"));
+		put_bar_label(out, m);
+		HTML(out, LIT("</button>"));
+	} else if (m->may_approve && !m->reject_only) {
 		HTML(out,
 		    LIT("<a class=\"button primary\" href=\"#approve-form\">"
 			"Approve</a>"));
+	}
 	HTML(out, LIT("</nav>"));
 }

@@ -54,6 +54,7 @@ put_rcpt(struct buf *out, const struct view_shell *shell,
 		    out, LIT(" <span class=\"chip warn\">in no header</span>"));
 	if (rcpt->external)
 		HTML(out, LIT(" <span class=\"chip\">external</span>"));
+	view_message_listed(out, rcpt);
 	HTML(out, LIT("</span>"));
 	if (rcpt->delivery >= 0)
 		view_message_fate(out, shell, rcpt);
@@ -69,6 +70,8 @@ put_rcpt_line(struct buf *out, const struct view_rcpt *rcpt)
 		HTML(out, LIT("  reads as "), TEXT(rcpt->unicode));
 	if (rcpt->name != NULL && rcpt->name[0] != '\0')
 		HTML(out, LIT("  “"), TEXT(rcpt->name), LIT("”"));
+	if (rcpt->listed != NULL)
+		HTML(out, LIT("  "), TEXT(rcpt->listed), LIT(": gets nothing"));
 	if (rcpt->delivery >= 0)
 		HTML(out, LIT("  "),
 		    TEXT(policy_delivery_label(rcpt->delivery)));

@@ -26,6 +26,8 @@ void view_message_delivery(struct buf *out, const struct view_message *m);
 /* Approve, reject, undo, or what was decided. (view_decide.c) */
 void view_message_decide(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);
+/* Beside an address: it is on a list, and gets nothing. (view_decide.c) */
+void view_message_listed(struct buf *out, const struct view_rcpt *rcpt);
 /* Settle what may have been sent; cancel what has not left. (view_settle.c) */
 void view_message_settle(struct buf *out, const struct view_shell *shell,
     const struct view_message *m);

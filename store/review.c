@@ -406,6 +406,7 @@ fill_recipients(void *out, struct arena *mem, const struct pg_result *res)
 			.reply_code = INT("reply_code"),
 			.attempts = INT("attempts"),
 			.next_us = TIME("next_attempt_at"),
+			.listed = *pg_get_text(res, i, "listed"),
 		};
 }
 

@@ -145,6 +145,7 @@ struct review_recipient {
 	int delivery; /* -1 before release */
 	int reply_code, attempts;
 	int64_t next_us;
+	char listed; /* 'b' blocked, 's' suppressed: nothing goes there now */
 };
 struct review_recipients {
 	struct review_answer is;

@@ -1555,10 +1555,12 @@ BEGIN
 	    LIMIT least(greatest(lim, 1), 16);
 END $$;
 
+-- `listed`: on a list that lets nothing go there now, as d.gate looks: 'b'
+-- blocked, 's' suppressed; NULL on none.
 CREATE FUNCTION api.review_recipients_1(s bytea, mid uuid)
 	RETURNS TABLE (status int, code text, ix int, address text, kind text, delivery smallint,
 	reply_code int, enhanced text, reply text, attempts int, next_attempt_at
-	timestamptz, updated_at timestamptz)
+	timestamptz, updated_at timestamptz, listed text)
 	LANGUAGE plpgsql SECURITY DEFINER
 	SET search_path = pg_catalog, pg_temp SET postern.boxes = ''
 	SET postern.tenants = '' SET postern.actor = '' AS $$
@@ -1576,7 +1578,12 @@ BEGIN
 	    substr(m.rcpt_kind, x.ix::int, 1), y.status, y.reply_code,
 	    y.enhanced::text, y.reply::text, coalesce(y.attempts, 0),
 	    y.next_attempt_at,
-	    y.changed_at
+	    y.changed_at, (SELECT min(e.verdict::text) FROM d.list_entry e
+	        WHERE e.entry IN (d.canon(x.address), '@' || d.domain_of(x.address))
+	        AND e.ended_at IS NULL AND (e.expires_at IS NULL
+	        OR e.expires_at > clock_timestamp()) AND (e.tenant_id = 0
+	        OR e.tenant_id = z.tenant_id
+	        AND e.inbox_id IN (0, z.inbox_id)))
 	    FROM d.state z
 	    JOIN d.message m ON m.message_id = z.message_id
 	        AND m.tenant_id = z.tenant_id AND m.version = z.version

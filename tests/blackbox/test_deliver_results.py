@@ -166,6 +166,71 @@ def test_held_mail_is_looked_at_when_it_is_approved(r, mx):
     assert r.state(mid) == "held"
 
 
+def words_of(page, tag, ident):
+    """What a reader sees of that element of a page."""
+    m = re.search(r'<%s\b[^>]*\bid="%s".*?</%s>' % (tag, ident, tag), page,
+                  re.S)
+    return m and " ".join(re.sub(r"<[^>]*>", " ", m[0]).split())
+
+
+def test_who_approves_sees_who_is_listed(r, mx, operator):
+    """Listed after it was submitted: the page says to whom nothing goes and
+    to how many it does, and so it is."""
+    box = r.add_inbox("seen@acme.example")
+    who = ["%s@seen.example" % x for x in ("ann", "bob", "eve")]
+    mid = r.submit(rcpts=who, box=box)
+
+    def page(mid):
+        return operator.call("GET", "/m/" + public_id(mid))[2]
+    assert "gets nothing" not in page(mid)
+    assert words_of(page(mid), "button", "approve-button").startswith(
+        "Send to 3 recipients")
+    r.signed_in("suppression", "add", who[1], "--tenant", "acme", "--reason",
+                "asked")
+    text = page(mid)
+    assert words_of(text, "button", "approve-button").startswith(
+        "Send to 2 of 3 recipients")
+    assert "1 recipient is suppressed" in words_of(text, "p", "listed")
+    said = words_of(text, "section", "who")
+    assert said.count("suppressed: gets nothing") == 1
+    assert said.index("bob") < said.index("suppressed") < said.index("eve")
+    # Another tenant's word is none here, nor that of another inbox.
+    if "other" not in r.tenants:
+        r.add_tenant("other", "other.example")
+    r.signed_in("suppression", "add", who[2], "--tenant", "other", "--reason",
+                "asked")
+    r.sql("INSERT INTO d.list_entry (tenant_id, inbox_id, entry, verdict, "
+          "reason, created_by) VALUES (%s, %s, %s, 's', 'test', 'op:1')",
+          r.box.tenant_id, r.box.inbox_id, who[2])
+    assert page(mid).count("gets nothing") == text.count("gets nothing")
+    assert operator.approve(mid) == 303
+    r.wait_state(mid, "bounced")
+    assert [x["status"] for x in r.deliveries(mid)] == [3, 7, 3]
+    assert [m["rcpts"] for m in mx.messages] == [[who[0], who[2]]]
+    assert "gets nothing" not in page(mid)  # it has a state of its own
+
+
+def test_nobody_left_to_approve_for(r, mx, operator):
+    mid = r.submit(rcpts=["only@seen.example"],
+                   box=r.add_inbox("nobody@acme.example"))
+    form = operator.form(mid, "decide")
+    r.signed_in("suppression", "add", "@seen.example", "--reason", "asked")
+    try:
+        page = operator.call("GET", "/m/" + public_id(mid))[2]
+        assert 'id="approve-button"' not in page
+        assert "nothing of it would leave" in page
+        assert 'id="reject-button"' in page
+        # A page from before that is told why, and not of a role.
+        status, _, text = operator.call(
+            "POST", "/m/%s/decide" % public_id(mid), {**form, "verdict": "a"})
+        assert status == 403 and "nothing of it would leave" in text
+        assert "Your role" not in text
+    finally:
+        r.sql("UPDATE d.list_entry SET ended_at = now() WHERE entry = "
+              "'@seen.example'")
+    assert r.state(mid) == "held"
+
+
 def test_just_before_mail_from(r, mx):
     """Listed while it waits for its next try: it is not tried."""
     mx.rcpt_replies["wait@dest.example"] = "450 4.2.1 later"

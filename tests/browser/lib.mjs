@@ -147,3 +147,19 @@ export async function ready(page) {
 	await page.waitForFunction(
 		() => document.documentElement.dataset.ready === '1');
 }
+
+let lists = 0;
+
+// Held mail with recipients that were suppressed after it was submitted: some
+// of them, and all.
+export async function listed(stack, held) {
+	const gone = `gone${++lists}.${Date.now()}@listed.example`;
+	const rcpt = ['jana@example.org', gone, 'eve@example.org'];
+	const some = await held({ rcpt, raw: mail({ to: rcpt.join(', ') }),
+		risk: 5 });
+	const all = await held({ rcpt: [gone], raw: mail({ to: gone }) });
+	await stack.sql('INSERT INTO d.list_entry (tenant_id, inbox_id, entry, ' +
+		"verdict, reason, created_by) SELECT tenant_id, 0, %s, 's', 'a test', " +
+		"'worker' FROM d.state WHERE message_id = %s", gone, uuid(some));
+	return { gone, some, all };
+}

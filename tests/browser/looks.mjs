@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
-import { Stack, signIn, ready, mail, uuid, posted } from './lib.mjs';
+import { Stack, signIn, ready, mail, uuid, posted, listed } from './lib.mjs';
 import { totp } from './second.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
@@ -71,6 +71,7 @@ export default function ({ test, using, held, stack }) {
 		const high = await held({ ...rich, risk: 90, subject: 'Y'.repeat(120) });
 		const low = await held({ risk: 5 });
 		const gone = await held();
+		const { some, all } = await listed(stack, held);
 		const unclear = await uncertain(page);
 		await stack.sql('UPDATE d.inbox SET paused_at = now() WHERE address = ' +
 			"'research@agents.example.com'");
@@ -90,6 +91,7 @@ export default function ({ test, using, held, stack }) {
 			'/account', `/inbox/${box.t}.${box.i}`, '/inboxes/new', '/tenants',
 			'/operators', '/audit', '/audit?who=nobody', '/health',
 			'/q?risk=high', '/q?risk=low', '/m/' + low,
+			'/m/' + some, '/m/' + all,
 			'/m/' + high, `/m/${high}?view=html`,
 			`/m/${high}?view=diff`, `/m/${high}?view=headers`, `/m/${high}?view=raw`,
 			'/m/' + unclear, '/m/' + gone, '/m/1', '/nothing'] };

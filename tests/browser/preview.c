@@ -212,6 +212,11 @@ static const struct view_rcpt rcpts[] = {
 	    .address = "archive@collector.example.net",
 	    .kind = VIEW_RCPT_BCC,
 	    .external = true },
+	{ .delivery = -1,
+	    .address = "gone@example.org",
+	    .listed = "suppressed",
+	    .kind = VIEW_RCPT_CC,
+	    .external = true },
 };
 
 static const char *const ghosts[] = { "boss@example.com" };
@@ -314,7 +319,9 @@ message_of(void)
 		.reasons = reasons,
 		.reason_count = 3,
 		.rcpts = rcpts,
-		.rcpt_count = 3,
+		.rcpt_count = 4,
+		.to_send = 3,
+		.listed_count = 1,
 		.ghosts = ghosts,
 		.ghost_count = 1,
 		.headers = headers,
@@ -347,7 +354,7 @@ message(struct buf *out)
 {
 	struct view_shell shell = shell_of("Message", VIEW_NAV_QUEUE);
 	struct view_message m = message_of();
-	struct view_rcpt sent[3];
+	struct view_rcpt sent[4];
 
 	view_message(out, &shell, &m);
 	save("message.html", out);

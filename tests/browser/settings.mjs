@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: ISC
 // Each form that sets something, from its own page to what it sets.
 import assert from 'node:assert/strict';
-import { posted, signIn } from './lib.mjs';
+import { listed, posted, signIn, uuid } from './lib.mjs';
 
 const PASSWORD = 'a long enough pass phrase';
 
@@ -223,4 +223,35 @@ export default function ({ test, using, held, stack }) {
 			});
 			assert.ok(await held());
 		}));
+
+	test('who was suppressed meanwhile is marked, and gets nothing', async () => {
+		for (const options of [{}, { viewport: { width: 390, height: 844 },
+			hasTouch: true, isMobile: true }])
+			await using(options, async (page) => {
+				const { gone, some, all } = await listed(stack, held);
+				await signIn(page, stack);
+				await page.goto('/m/' + some);
+				const row = page.locator('.rcpts li',
+					{ hasText: gone.split('@')[0] });
+				assert.match(await row.innerText(), /suppressed: gets nothing/);
+				assert.equal(await page.locator('.rcpts li',
+					{ hasText: 'gets nothing' }).count(), 1);
+				const press = page.locator('#approve-button:visible, ' +
+					'.bar .primary:visible');
+				assert.match(await press.innerText(), /Send to 2 of 3/);
+				await press.click();
+				await page.waitForURL(/said=approved/);
+				const [sent] = await stack.sql('SELECT state FROM d.state WHERE ' +
+					'message_id = %s', uuid(some));
+				assert.equal(sent.state, 2);
+				await page.goto('/m/' + some);
+				assert.match(await row.innerText(), /suppressed: gets nothing/);
+				await page.goto('/m/' + all);
+				assert.equal(await page.locator('#approve-button, .bar .primary')
+					.count(), 0);
+				assert.match(await page.locator('.refusal').innerText(),
+					/nothing of it would leave/);
+				assert.equal(await page.locator('#reject-button').count(), 1);
+			});
+	});
 }
