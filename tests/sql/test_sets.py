@@ -228,7 +228,8 @@ def given_back(su, m, began, secs):
     cur = su.cursor()
     cur.execute("SELECT domain, aside, lease IS NULL, lease_until IS NULL, "
                 "worker, due_at - make_interval(secs => %s) BETWEEN %s "
-                "AND clock_timestamp(), vt >= extract(epoch FROM due_at) "
+                "AND clock_timestamp(), lease IS NOT NULL "
+                "OR vt >= extract(epoch FROM due_at) "
                 "FROM d.send_q WHERE message_id = %s ORDER BY 1",
                 (secs, began, m["mid"]))
     return look(su, m), cur.fetchall()
