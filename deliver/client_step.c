@@ -19,7 +19,7 @@
 
 #define ORCPT_MAX 500 /* RFC 3461 4.2, with " ORCPT=" */
 #define NEEDS_TLS 530 /* RFC 3207 4 */
-#define NEEDS_TLS_ENHANCED "5.7.10" /* RFC 7817: encryption needed */
+#define NEEDS_TLS_ENHANCED "5.7.10" /* RFC 5248: encryption needed */
 
 static bool
 is_2xx(const struct client *c)

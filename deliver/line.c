@@ -13,6 +13,7 @@
 #define AHEAD_FEW 20 /* then more are */
 #define AHEAD_NEXT 2 /* that are next are, however many are */
 #define HELD_MAX 300 /* jobs; beyond, who waits behind others is given back */
+#define HELD_NEW 50 /* of these, that wait for the first to a new domain */
 #define BEHIND_RETRY_S 2
 #define UNPROVEN_KEPT 100 /* that wait for a place; others are given back */
 #define UNPROVEN_FEW 50 /* then more are claimed at once */
@@ -129,15 +130,10 @@ start_few(struct line *l, uint64_t now)
 	}
 }
 
-/*
- * The next are made ready; not one by one, as some cost little more to read.
- * Not what waits for the first message to a domain, which may take minutes.
- */
+/* The next are made ready; not one by one, as some cost little more to read. */
 static void
 look_ahead(const struct line *l, struct job *job, size_t *made)
 {
-	if (dest_is_new(l->dests, job_way(job)))
-		return;
 	if (!job_is_prepared(job)) {
 		if (*made >= AHEAD_MAX ||
 		    (l->made >= AHEAD_FEW && *made >= AHEAD_NEXT))
@@ -147,11 +143,38 @@ look_ahead(const struct line *l, struct job *job, size_t *made)
 	(*made)++;
 }
 
+/*
+ * The next to its domain. The first message to a new one may take minutes, so
+ * those that wait for that are not counted with the others.
+ */
+static void
+look_behind(const struct line *l, struct job *job, size_t *made)
+{
+	if (!dest_is_new(l->dests, job_way(job)))
+		look_ahead(l, job, made);
+	else if (!job_is_prepared(job))
+		job_prepare(job);
+}
+
+/* Behind others of its domain? Claims leave out what goes back (dests_skip()),
+ * until the first to a new domain is there. */
+static bool
+may_stay(
+    const struct line *l, const struct job *job, size_t *held, size_t *held_new)
+{
+	bool stays = *held <= HELD_MAX;
+
+	if (stays && dest_is_new(l->dests, job_way(job)))
+		stays = ++*held_new <= HELD_NEW;
+	*held -= !stays;
+	return stays;
+}
+
 void
 line_go(struct line *l)
 {
 	uint64_t now = clock_mono_ms(), closed;
-	size_t i, unproven = 0, ahead = 0, held = l->n;
+	size_t i, unproven = 0, ahead = 0, held = l->n, held_new = 0;
 
 	shares_count(&l->shares, l->job, l->n, l->dests);
 	if (dests_have_room(l->dests))
@@ -173,15 +196,13 @@ line_go(struct line *l)
 			start(l, i);
 			break;
 		case DEST_BEHIND:
-			if (held <= HELD_MAX) {
+			if (!may_stay(l, job, &held, &held_new))
+				job_refuse(job, BEHIND_RETRY_S);
+			else if (!dest_is_new(l->dests, job_way(job)))
 				look_ahead(l, job, &ahead);
-				break;
-			}
-			held--;
-			job_refuse(job, BEHIND_RETRY_S);
 			break;
 		case DEST_NEXT:
-			look_ahead(l, job, &ahead);
+			look_behind(l, job, &ahead);
 			break;
 		case DEST_LEFT:
 		case DEST_TRIED:
