@@ -80,9 +80,10 @@ note_unproven(struct line *l)
 
 /* What goes back comes again when those that are kept will have begun. */
 static int
-unproven_retry_s(const struct line *l, uint64_t now)
+unproven_retry_s(const struct line *l)
 {
-	uint64_t apart = now - l->unproven_ms;
+	/* Not by line_go()'s clock: one may have begun since that was read. */
+	uint64_t apart = clock_mono_ms() - l->unproven_ms;
 
 	if (apart < l->apart_ms)
 		apart = l->apart_ms;
@@ -217,7 +218,7 @@ line_go(struct line *l)
 		case DEST_UNPROVEN:
 			/* A few wait here, the others where none do. */
 			if (unproven++ >= UNPROVEN_KEPT)
-				job_refuse(job, unproven_retry_s(l, now));
+				job_refuse(job, unproven_retry_s(l));
 			break;
 		}
 	}

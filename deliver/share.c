@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+/* share.c - what each tenant has of the places. */
 #include "deliver/share.h"
 
 #include "deliver/job.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+/* turn.c - whose turn a new job has. */
 #include "deliver/turn.h"
 
 #include <stdbool.h>
